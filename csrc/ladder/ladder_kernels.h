@@ -1,0 +1,30 @@
+// The door between PyTorch and the rungs' kernels: pointers, counts and a stream. No PyTorch on this side of it.
+
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "ladder/schedule.h"
+
+namespace reduce_ops::ladder {
+
+/// The element types of types.def, named as PyTorch's dtypes.
+enum class Type { float16, bfloat16, float32, float64, int32, int64, complex64, complex128 };
+
+/// One launch of a rung: a[0..n), n > 0, into grid.blocks sums.
+struct Pass {
+  Grid grid;
+  const void* a;
+  int64_t n;
+  Type a_type;
+  void* sums;
+  Type sums_type;
+};
+
+/// Launches rung vN on `stream` of the current device and returns what the launch said. (a_type, sums_type) must be
+/// a pair of types.def, grid.threads one of the rung's block sizes; otherwise cudaErrorInvalidValue.
+cudaError_t launch(int version, const Pass& pass, cudaStream_t stream);
+
+}  // namespace reduce_ops::ladder

@@ -1,0 +1,81 @@
+// What the operators sum_vN and block_sums_vN do on every backend: check arguments, bring the input into a form
+// that the rungs read, and run passes until one value is left. A backend adds one thing, how to run a pass.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+#include <optional>
+
+#include "ladder/schedule.h"
+
+namespace reduce_ops::ladder {
+
+/// Runs one pass: `sums` (grid.blocks elements) from the elements of `a` (contiguous, not empty), their dtypes a pair
+/// of types.def.
+using RunPass = void (*)(const Rung& rung, const Grid& grid, const at::Tensor& a, const at::Tensor& sums);
+
+/// The dtypes of the two operators: block sums are returned in `accumulate`, the sum in `result`.
+struct Dtypes {
+  at::ScalarType element;  // what self is converted to before it is summed
+  at::ScalarType accumulate;
+  at::ScalarType result;
+};
+
+/// Throws if self or dtype cannot be summed; the message names the argument.
+Dtypes check_dtypes(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype);
+
+/// Throws if block_size is not one that the rung takes.
+void check_block_size(const Rung& rung, int64_t block_size);
+
+/// Throws if the input needs more blocks than a CUDA grid can have.
+void check_grid(const Rung& rung, const Grid& grid, int64_t n);
+
+at::Tensor sum(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype, int64_t block_size,
+               RunPass run_pass);
+at::Tensor block_sums(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype, int64_t block_size,
+                      RunPass run_pass);
+
+/// A backend that runs passes. (The Meta backend, which has only shapes to say, is of the same form.)
+template <RunPass kRunPass>
+struct Backend {
+  static at::Tensor sum(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                        int64_t block_size) {
+    return ladder::sum(rung, self, dtype, block_size, kRunPass);
+  }
+  static at::Tensor block_sums(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                               int64_t block_size) {
+    return ladder::block_sums(rung, self, dtype, block_size, kRunPass);
+  }
+};
+
+/// The operators of one rung with the signatures of their schemas.
+template <typename Backend, int kVersion>
+struct Operators {
+  using Dtype = std::optional<at::ScalarType>;
+  static at::Tensor sum_sized(const at::Tensor& self, Dtype dtype, int64_t block_size) {
+    return Backend::sum(rungs()[kVersion], self, dtype, block_size);
+  }
+  static at::Tensor block_sums_sized(const at::Tensor& self, Dtype dtype, int64_t block_size) {
+    return Backend::block_sums(rungs()[kVersion], self, dtype, block_size);
+  }
+  static at::Tensor sum(const at::Tensor& self, Dtype dtype) { return sum_sized(self, dtype, kBlockSize); }
+  static at::Tensor block_sums(const at::Tensor& self, Dtype dtype) {
+    return block_sums_sized(self, dtype, kBlockSize);
+  }
+};
+
+/// Registers sum_vN and block_sums_vN of all rungs for one dispatch key.
+template <typename Backend>
+void register_rungs(torch::Library& m) {
+#define RUNG(N, ...)                               \
+  m.impl("sum_v" #N, &Operators<Backend, N>::sum); \
+  m.impl("block_sums_v" #N, &Operators<Backend, N>::block_sums);
+#define RUNG_WITH_BLOCK_SIZE(N, ...)                     \
+  m.impl("sum_v" #N, &Operators<Backend, N>::sum_sized); \
+  m.impl("block_sums_v" #N, &Operators<Backend, N>::block_sums_sized);
+#include "ladder/ladder.def"
+}
+
+}  // namespace reduce_ops::ladder

@@ -1,0 +1,33 @@
+// v1, no divergence: v0's tree, add for add, done by other threads.
+//
+// Changed: in round d the adds are dealt to the first threads, 0, 1, 2, ...: thread t does s[i] += s[i + d] with
+// i = 2 * d * t. The bits of the result are v0's.
+// Faster because the workers of a round fill whole warps: 4, 2, then 1 warp has something to do and the others
+// only meet the barrier. (Below 32 workers, from d = 8 on, the one warp left diverges after all.) `%` is gone.
+// What limits it: bank conflicts. Neighbouring threads are 2d words apart, so that with 4-byte words 2, 4, 8, 8, 8,
+// 4, 2, 1 lanes of a warp meet in one of the 32 banks for d = 1, 2, 4, ..., 128, and are served one by one.
+
+#pragma once
+
+#include "ladder/rung.cuh"
+
+namespace reduce_ops::ladder {
+
+template <typename In, typename Acc, typename Out>
+__global__ void sum_v1(const In* __restrict__ a, int64_t n, Out* __restrict__ sums) {
+  __shared__ Acc s[kBlockSize];
+  const unsigned tid = threadIdx.x;
+
+  s[tid] = load<Acc>(a, n, int64_t{blockIdx.x} * blockDim.x + tid);
+  __syncthreads();
+
+  for (unsigned d = 1; d < blockDim.x; d *= 2) {
+    const unsigned i = 2 * d * tid;
+    if (i < blockDim.x) s[i] += s[i + d];
+    __syncthreads();
+  }
+
+  if (tid == 0) sums[blockIdx.x] = convert<Out>(s[0]);
+}
+
+}  // namespace reduce_ops::ladder

@@ -1,0 +1,69 @@
+// Every operator of the package. Kernels are registered next to their code, in *_cpu.cpp, *_cuda.cpp and *_meta.cpp.
+
+#include <torch/library.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ladder/schedule.h"
+
+namespace reduce_ops {
+namespace {
+
+/// The columns of ladder.def that Python shows, a row for each rung v0, v1, ...: titles, summaries, block sizes.
+std::tuple<std::vector<std::string>, std::vector<std::string>, std::vector<std::vector<int64_t>>> ladder_columns() {
+  std::vector<std::string> titles, summaries;
+  std::vector<std::vector<int64_t>> block_sizes;
+  for (const auto& rung : ladder::rungs()) {
+    titles.push_back(rung.title);
+    summaries.push_back(rung.summary);
+    block_sizes.push_back(rung.block_sizes);
+  }
+  return {titles, summaries, block_sizes};
+}
+
+/// Sparse, nested and quantized tensors have no single run of elements to sum; say so instead of "no kernel found".
+void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto& schema = op.schema();
+  const at::Tensor& self = (*stack)[stack->size() - schema.arguments().size()].toTensor();
+  const char* kind = self.is_quantized() ? "quantized" : self.is_nested() ? "nested" : "not strided";
+  TORCH_CHECK_NOT_IMPLEMENTED(false, schema.name(), ": self is ", kind, " (layout ", self.layout(), ", dtype ",
+                              self.scalar_type(), "); accepted is a dense, strided tensor");
+}
+
+}  // namespace
+
+TORCH_LIBRARY(reduce, m) {
+  const std::vector<at::Tag> pure = {at::Tag::pt2_compliant_tag};
+#define RUNG(N, ...)                                                            \
+  m.def("sum_v" #N "(Tensor self, *, ScalarType? dtype=None) -> Tensor", pure); \
+  m.def("block_sums_v" #N "(Tensor self, *, ScalarType? dtype=None) -> Tensor", pure);
+#define RUNG_WITH_BLOCK_SIZE(N, ...)                                                                \
+  m.def("sum_v" #N "(Tensor self, *, ScalarType? dtype=None, int block_size=256) -> Tensor", pure); \
+  m.def("block_sums_v" #N "(Tensor self, *, ScalarType? dtype=None, int block_size=256) -> Tensor", pure);
+#include "ladder/ladder.def"
+
+  m.def("_ladder() -> (str[] titles, str[] summaries, int[][] block_sizes)", &ladder_columns);
+}
+
+#define REDUCE_OPS_REJECT(key)                                                                           \
+  TORCH_LIBRARY_IMPL(reduce, key, m) {                                                                   \
+    for (const auto& rung : ladder::rungs()) {                                                           \
+      const std::string n = std::to_string(rung.number);                                                 \
+      m.impl(("sum_v" + n).c_str(), torch::CppFunction::makeFromBoxedFunction<&reject_layout>());        \
+      m.impl(("block_sums_v" + n).c_str(), torch::CppFunction::makeFromBoxedFunction<&reject_layout>()); \
+    }                                                                                                    \
+  }
+REDUCE_OPS_REJECT(SparseCPU)
+REDUCE_OPS_REJECT(SparseCUDA)
+REDUCE_OPS_REJECT(SparseCsrCPU)
+REDUCE_OPS_REJECT(SparseCsrCUDA)
+REDUCE_OPS_REJECT(QuantizedCPU)
+REDUCE_OPS_REJECT(QuantizedCUDA)
+REDUCE_OPS_REJECT(NestedTensorCPU)
+REDUCE_OPS_REJECT(NestedTensorCUDA)
+REDUCE_OPS_REJECT(AutogradNestedTensor)
+REDUCE_OPS_REJECT(MkldnnCPU)
+
+}  // namespace reduce_ops

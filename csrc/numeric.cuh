@@ -1,0 +1,69 @@
+// Arithmetic that every kernel shares: how elements are widened, what a missing element is, how a lane looks at
+// another lane's value. No PyTorch.
+
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace reduce_ops {
+
+/// A complex number is two independent sums. Laid out as PyTorch's: real part first.
+template <typename T>
+struct alignas(2 * sizeof(T)) Complex {
+  T real;
+  T imag;
+
+  __device__ Complex operator+(Complex other) const { return {real + other.real, imag + other.imag}; }
+  __device__ Complex& operator+=(Complex other) { return *this = *this + other; }
+};
+
+template <typename T>
+constexpr bool is_complex = false;
+template <typename T>
+constexpr bool is_complex<Complex<T>> = true;
+
+/// What a missing element counts as: x + identity has the bits of x for every x. (0.0 would turn -0.0 into 0.0.)
+template <typename T>
+__device__ constexpr T identity() {
+  if constexpr (is_complex<T>) {
+    return {decltype(T::real)(-0.0), decltype(T::imag)(-0.0)};
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return T(-0.0);
+  } else {
+    return T(0);
+  }
+}
+
+/// Widens an element exactly, or rounds a sum to nearest even. (PyTorch builds switch the implicit half
+/// conversions off, so they are spelled out.)
+template <typename To, typename From>
+__device__ To convert(From x) {
+  if constexpr (std::is_same_v<From, __half>) {
+    return convert<To>(__half2float(x));
+  } else if constexpr (std::is_same_v<From, __nv_bfloat16>) {
+    return convert<To>(__bfloat162float(x));
+  } else if constexpr (std::is_same_v<To, __half>) {
+    return __float2half_rn(x);
+  } else if constexpr (std::is_same_v<To, __nv_bfloat16>) {
+    return __float2bfloat16_rn(x);
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+/// The value of the lane `distance` further up in a full warp; a lane that would look past the warp gets its own.
+template <typename T>
+__device__ T shuffle_down(T x, int distance) {
+  constexpr unsigned kFullWarp = 0xffffffff;
+  if constexpr (is_complex<T>) {
+    return {__shfl_down_sync(kFullWarp, x.real, distance), __shfl_down_sync(kFullWarp, x.imag, distance)};
+  } else {
+    return __shfl_down_sync(kFullWarp, x, distance);
+  }
+}
+
+}  // namespace reduce_ops

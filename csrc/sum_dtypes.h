@@ -1,0 +1,20 @@
+// Which dtypes can be summed, what they accumulate in and what dtype their sum has. The rules are torch.sum's.
+
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <string_view>
+
+namespace reduce_ops {
+
+/// float32 for 16-bit and smaller floats, int64 for bool and integers, complex64 for complex32, else the dtype itself.
+c10::ScalarType accumulate_dtype(c10::ScalarType element);
+
+/// The dtype of the sum when the caller names none: int64 for bool and integers, float32 for float8, else the input's.
+c10::ScalarType result_dtype(c10::ScalarType input);
+
+/// Throws NotImplementedError, naming operator and argument, unless `dtype` is one that can be summed.
+void check_summable(std::string_view op, std::string_view argument, c10::ScalarType dtype);
+
+}  // namespace reduce_ops

@@ -1,0 +1,40 @@
+"""Sums for PyTorch on CUDA: the reduction ladder ``sum_v0 .. sum_v8`` as real operators.
+
+Importing the package loads the operators as ``torch.ops.reduce.*`` and offers them as typed functions:
+
+>>> import torch, reduce_ops
+>>> reduce_ops.sum_v7(torch.ones(1000))
+tensor(1000.)
+>>> torch.ops.reduce.sum_v7(torch.ones(1000))
+tensor(1000.)
+"""
+
+from reduce_ops.ladder import (
+    LADDER,
+    Rung,
+    block_sums,
+    sum_v0,
+    sum_v1,
+    sum_v2,
+    sum_v3,
+    sum_v4,
+    sum_v5,
+    sum_v6,
+    sum_v7,
+    sum_v8,
+)
+
+__all__ = [
+    "LADDER",
+    "Rung",
+    "block_sums",
+    "sum_v0",
+    "sum_v1",
+    "sum_v2",
+    "sum_v3",
+    "sum_v4",
+    "sum_v5",
+    "sum_v6",
+    "sum_v7",
+    "sum_v8",
+]

@@ -1,0 +1,142 @@
+"""How times are taken: CUDA-graph replays over cold buffers on a GPU, ``torch.utils.benchmark`` everywhere else."""
+
+import datetime
+import math
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.benchmark import Timer
+
+Function = Callable[[Tensor], Tensor]
+
+HOST_N = 1024
+"""Elements of the input on which the host's cost of a call is measured: too few for the GPU to be what takes time."""
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds of one call."""
+
+    median: float
+    iqr: float
+    """Interquartile range of the repeats: a difference below it is noise."""
+
+
+def _summarise(seconds: list[float]) -> Time:
+    quartiles = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else [seconds[0]] * 3
+    return Time(statistics.median(seconds), quartiles[2] - quartiles[0])
+
+
+def call_times(
+    functions: Mapping[str, Function], x: Tensor, *, tick: Callable[[], None] = lambda: None
+) -> dict[str, Time]:
+    """Time one call of each function on ``x``; ``tick`` is called after each function."""
+    device_times = _graph_times if x.is_cuda else _timer_times
+    return device_times(functions, x, tick)
+
+
+def host_times(
+    functions: Mapping[str, Function], like: Tensor, *, tick: Callable[[], None] = lambda: None
+) -> dict[str, Time]:
+    """Time what a call costs the host: a small input of the dtype and device of ``like``, no wait for the device."""
+    return _timer_times(functions, like[:HOST_N].clone(), tick)
+
+
+def _timer_times(functions: Mapping[str, Function], x: Tensor, tick: Callable[[], None]) -> dict[str, Time]:
+    times = {}
+    for name, function in functions.items():
+        timer = Timer("function(x)", globals={"function": function, "x": x}, num_threads=torch.get_num_threads())
+        measurement = timer.blocked_autorange(min_run_time=0.2)
+        times[name] = _summarise(measurement.times)
+        tick()
+    return times
+
+
+def _graph_times(
+    functions: Mapping[str, Function], x: Tensor, tick: Callable[[], None], replays: int = 30
+) -> dict[str, Time]:
+    """Device time of one call inside a CUDA graph of many.
+
+    No call finds its input in the L2 cache: the calls of a graph rotate over copies of ``x`` that together exceed the
+    cache several times, and where that would take too many copies each call has one of its own and the cache is
+    overwritten before every replay. Functions take turns from replay to replay, so that a drifting clock meets all.
+    """
+    l2 = torch.cuda.get_device_properties(x.device).L2_cache_size
+    copies = min(max(2, math.ceil(4 * l2 / max(1, x.nbytes))), 64)
+    calls = max(copies, 16)
+    buffers = [x, *(x.clone() for _ in range(copies - 1))]
+    evict = torch.empty(4 * l2, dtype=torch.uint8, device=x.device)
+
+    graphs = {}
+    for name, function in functions.items():
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            function(x)  # loads the kernels: not allowed during capture
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for i in range(calls):
+                function(buffers[i % copies])
+        graphs[name] = graph
+
+    events: dict[str, list[tuple[torch.cuda.Event, torch.cuda.Event]]] = {name: [] for name in functions}
+    for _ in range(replays):
+        for name, graph in graphs.items():
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            evict.zero_()
+            start.record()
+            graph.replay()
+            end.record()
+            events[name].append((start, end))
+    torch.cuda.synchronize()
+    times = {}
+    for name, pairs in events.items():
+        times[name] = _summarise([start.elapsed_time(end) / 1e3 / calls for start, end in pairs[2:]])  # 2 to warm up
+        tick()
+    return times
+
+
+def _run(*command: str) -> str | None:
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return result.stdout.strip()
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """Return what a figure must stand with: processor, driver, versions, commit, date."""
+    commit = os.environ.get("REDUCE_OPS_COMMIT") or _run("git", "describe", "--always", "--dirty", "--abbrev=12")
+    facts: dict[str, Any] = {
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "commit": commit,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        driver = _run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", f"--id={device.index or 0}")
+        facts |= {
+            "device": properties.name,
+            "capability": f"{properties.major}.{properties.minor}",
+            "driver": driver,
+            "cuda": torch.version.cuda,
+        }
+    else:
+        facts |= {"device": f"{_cpu_model()}, {torch.get_num_threads()} threads"}
+    return facts
+
+
+def _cpu_model() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

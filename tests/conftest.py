@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+# In CI the same examples every time; elsewhere new ones, and the line that repeats a failure is printed.
+settings.register_profile(
+    "reduce_ops",
+    deadline=None,  # the first call of an operator is slow
+    max_examples=100,
+    derandomize="CI" in os.environ,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # `device` does not change between examples
+)
+settings.load_profile("reduce_ops")
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    return torch.device(request.param)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="no GPU"))

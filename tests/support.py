@@ -1,0 +1,111 @@
+"""What the tests share: calls, data in which the order of addition shows, and comparison bit by bit."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+import reduce_ops
+from reduce_ops import LADDER, Rung
+
+DTYPES = (
+    torch.bool,
+    torch.uint8,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.complex32,
+    torch.complex64,
+    torch.complex128,
+)
+FLOATS = tuple(dtype for dtype in DTYPES if dtype.is_floating_point)
+COMPLEX = tuple(dtype for dtype in DTYPES if dtype.is_complex)
+INTEGERS = tuple(dtype for dtype in DTYPES if not dtype.is_floating_point and not dtype.is_complex)
+
+SIZED = tuple((rung, block_size) for rung in LADDER for block_size in rung.block_sizes)
+"""Every rung with every block size it takes."""
+
+Dtype = torch.dtype | None
+
+each_rung = pytest.mark.parametrize("rung", LADDER, ids=lambda rung: f"v{rung.number}")
+each_sized_rung = pytest.mark.parametrize(
+    ("rung", "block_size"), SIZED, ids=[f"v{rung.number}-{block_size}" for rung, block_size in SIZED]
+)
+
+
+def takes_block_size(rung: Rung) -> bool:
+    return len(rung.block_sizes) > 1
+
+
+def ladder_sum(rung: Rung, x: torch.Tensor, dtype: Dtype = None, block_size: int = 256) -> torch.Tensor:
+    options = {"block_size": block_size} if takes_block_size(rung) else {}
+    return getattr(torch.ops.reduce, rung.name)(x, dtype=dtype, **options)
+
+
+def ladder_block_sums(
+    rung: Rung,
+    x: torch.Tensor,
+    dtype: Dtype = None,
+    block_size: int = 256,
+) -> torch.Tensor:
+    return reduce_ops.block_sums(x, rung.number, dtype=dtype, block_size=block_size)
+
+
+def random_values(n: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
+    """Values of mixed sign and scale, so that another order of addition gives other bits; integers wrap."""
+    generator = torch.Generator().manual_seed(seed)
+    if dtype.is_complex:
+        parts = torch.stack([_random_floats(n, torch.float64, generator, 8) for _ in range(2)], dim=-1)
+        return torch.view_as_complex(parts).to(dtype)
+    if dtype.is_floating_point:
+        # e4m3 ends at 448 and has no Inf; the others keep all their sums finite.
+        return _random_floats(n, dtype, generator, 4 if dtype == torch.float8_e4m3fn else 8)
+    bits = torch.randint(-(2**63), 2**63 - 1, (n,), dtype=torch.int64, generator=generator)
+    return (bits >> 7) % 2 == 0 if dtype == torch.bool else bits.to(dtype)
+
+
+def _random_floats(n: int, dtype: torch.dtype, generator: torch.Generator, scales: int) -> torch.Tensor:
+    exponents = torch.randint(-scales, scales + 1, (n,), generator=generator)
+    return torch.randn(n, dtype=torch.float64, generator=generator).ldexp(exponents).to(dtype)
+
+
+def assert_same_bits(actual: torch.Tensor, expected: torch.Tensor, what: object = "") -> None:
+    """Same dtype, shape and bits; any NaN equals any NaN, component by component; -0.0 is not 0.0."""
+    assert actual.dtype == expected.dtype, what
+    assert actual.shape == expected.shape, what
+    actual, expected = actual.cpu(), expected.cpu()
+    if actual.dtype.is_complex:
+        actual, expected = torch.view_as_real(actual), torch.view_as_real(expected)
+    if actual.dtype.is_floating_point:
+        same = _bits(actual) == _bits(expected)
+        same |= actual.isnan() & expected.isnan()
+    else:
+        same = actual == expected
+    if not same.all():
+        at = tuple(int(i) for i in (~same).nonzero()[0])
+        count = int((~same).sum())
+        raise AssertionError(
+            f"{what}: {count} of {same.numel()} differ, first at {at}: {actual[at]!r} is not {expected[at]!r}"
+        )
+
+
+def _bits(x: torch.Tensor) -> torch.Tensor:
+    same_size = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.dtype.itemsize]
+    return x.contiguous().view(same_size)
+
+
+def memory_bytes() -> int:
+    """What this machine's processor could still allocate."""
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

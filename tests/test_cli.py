@@ -1,0 +1,212 @@
+"""``python -m reduce_ops bench``: as a user runs it once, then through main(), which starts sooner."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from reduce_ops import LADDER
+from reduce_ops.__main__ import main
+
+NAMES = [rung.name for rung in LADDER] + ["torch.sum"]
+
+
+def bench(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "reduce_ops", "bench", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def figures(path: Path) -> dict:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(path.read_text(), parse_constant=refuse)
+
+
+@pytest.fixture(scope="module")
+def whole_ladder(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], dict]:
+    path = tmp_path_factory.mktemp("bench") / "figures.json"
+    result = bench("--n", "5000", "--json", path)
+    assert result.returncode == 0, result.stderr
+    return result, figures(path)
+
+
+def test_table(whole_ladder: tuple[subprocess.CompletedProcess[str], dict]) -> None:
+    output = whole_ladder[0].stdout
+    for rung in LADDER:
+        (row,) = [line for line in output.splitlines() if f" {rung.name} " in line]
+        assert f" {rung.title} " in row
+    assert sum(" torch.sum " in line and "vs torch.sum" not in line for line in output.splitlines()) == 1
+    assert "5,000 x float32" in output
+    assert ("CPU figures" in output) == (not torch.cuda.is_available())
+
+
+def test_a_pipe_gets_no_progress_bar_and_no_colours(
+    whole_ladder: tuple[subprocess.CompletedProcess[str], dict],
+) -> None:
+    result = whole_ladder[0]
+    for noise in ("\r", "\x1b", "timing", "host cost"):
+        assert noise not in result.stdout + result.stderr
+
+
+def test_json(whole_ladder: tuple[subprocess.CompletedProcess[str], dict]) -> None:
+    report = whole_ladder[1]
+    facts = {"benchmark": "ladder", "n": 5000, "dtype": "float32", "bytes": 20000}
+    assert report.items() >= facts.items()
+    assert report["read_seconds"] > 0
+    assert report["read_bytes_per_second"] == pytest.approx(20000 / report["read_seconds"])
+    assert {"date", "commit", "torch", "python", "device"} <= report["environment"].keys()
+    assert report["environment"]["torch"] == torch.__version__
+    assert ("driver" in report["environment"]) == torch.cuda.is_available()
+
+    rows = {row["name"]: row for row in report["rows"]}
+    assert list(rows) == NAMES
+    for row in rows.values():
+        assert row["seconds"] > 0 and row["iqr"] >= 0 and row["host_seconds"] > 0
+        assert row["bytes_per_second"] == pytest.approx(20000 / row["seconds"])
+        assert row["read_share"] == pytest.approx(report["read_seconds"] / row["seconds"])
+        assert row["over_torch_sum"] == pytest.approx(rows["torch.sum"]["seconds"] / row["seconds"])
+        assert 0 <= row["relative_error"] < 1e-5
+    for before, rung in itertools.pairwise(LADDER):
+        row = rows[rung.name]
+        assert row["title"] == rung.title
+        assert row["step"] == pytest.approx(rows[before.name]["seconds"] / row["seconds"])
+    assert rows["sum_v0"]["step"] is None
+    assert rows["torch.sum"]["step"] is None
+
+
+def run_main(tmp_path: Path, *arguments: str | Path) -> dict:
+    path = tmp_path / "figures.json"
+    assert main(["bench", *map(str, arguments), "--json", str(path)]) == 0
+    return figures(path)
+
+
+def test_chosen_rungs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    report = run_main(tmp_path, "--n", "1", "--rungs", "7,v0,sum_v3", "--dtype", "float16")
+    assert (report["n"], report["dtype"]) == (1, "float16")
+    names = ["sum_v0", "sum_v3", "sum_v7", "torch.sum"]
+    assert [row["name"] for row in report["rows"]] == names
+    assert all(row["step"] is None for row in report["rows"])
+    rows = [line for line in capfd.readouterr().out.splitlines() if "host us" not in line]
+    assert [name for row in rows for name in NAMES if f" {name} " in row] == names
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "bfloat16", "complex64", "int8", "bool"])
+def test_dtypes(dtype: str, tmp_path: Path) -> None:
+    report = run_main(tmp_path, "--n", "300", "--rungs", "7", "--dtype", dtype)
+    assert report["dtype"] == dtype
+    assert report["bytes"] == 300 * getattr(torch, dtype).itemsize
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.pt", "named.pt", "x.safetensors"])
+def test_input_file(name: str, tmp_path: Path) -> None:
+    x = torch.arange(600, dtype=torch.float64).reshape(20, 30)
+    path = tmp_path / name
+    if path.suffix == ".npy":
+        np.save(path, x.numpy())
+    elif path.suffix == ".pt":
+        torch.save({"weight": x} if name == "named.pt" else x, path)
+    else:
+        save_file({"weight": x}, path)
+    report = run_main(tmp_path, "--input", path, "--rungs", "0")
+    assert (report["n"], report["dtype"]) == (600, "float64")
+    assert all(row["relative_error"] == 0 for row in report["rows"])
+
+
+def test_input_file_with_dtype(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(10))
+    report = run_main(tmp_path, "--input", tmp_path / "x.npy", "--rungs", "0", "--dtype", "float16")
+    assert (report["n"], report["dtype"]) == (10, "float16")
+
+
+@pytest.mark.parametrize(
+    "arguments, argument",
+    [
+        (["--n", "0"], "--n"),
+        (["--n", "-5"], "--n"),
+        (["--n", "many"], "--n"),
+        (["--n", "1.5"], "--n"),
+        (["--dtype", "float31"], "--dtype"),
+        (["--rungs", "9"], "--rungs"),
+        (["--rungs", "v0,v12"], "--rungs"),
+        (["--rungs", ""], "--rungs"),
+        (["--rungs", "0,,3"], "--rungs"),
+        (["--json", "missing/folder/figures.json"], "--json"),
+        (["--input", "missing.npy"], "--input"),
+        (["--input", "x.txt"], "--input"),
+        (["--input", "folder.npy"], "--input"),
+        (["--input", "garbage.npy"], "--input"),
+        (["--input", "garbage.pt"], "--input"),
+        (["--input", "garbage.safetensors"], "--input"),
+        (["--input", "cut.npy"], "--input"),
+        (["--input", "objects.npy"], "--input"),
+        (["--input", "strings.npy"], "--input"),
+        (["--input", "pickle.pt"], "--input"),
+        (["--input", "two.safetensors"], "--input"),
+        (["--input", "two.pt"], "--input"),
+        (["--input", "list.pt"], "--input"),
+        (["--input", "empty.npy"], "--input"),
+        (["--input", "sparse.pt"], "--input"),
+        (["--input", "x.npy", "--n", "5"], "--n"),
+        (["--speed"], "--speed"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+@pytest.mark.usefixtures("odd_files")
+def test_bad_arguments(arguments: list[str], argument: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as error:
+        main(["bench", *arguments])
+    assert error.value.code == 2
+    output = capfd.readouterr()
+    assert output.out == ""
+    usage, _, message = output.err.partition("error: ")
+    assert usage.startswith("usage: ")
+    assert argument in message
+    assert message.count("\n") == 1, message  # one line
+
+
+@pytest.fixture
+def odd_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.npy").mkdir()
+    Path("x.txt").write_text("1 2 3\n")
+    for suffix in ("npy", "pt", "safetensors"):
+        Path(f"garbage.{suffix}").write_bytes(b"\x00garbage\n" * 20)
+    np.save("x.npy", np.ones(100))
+    Path("cut.npy").write_bytes(Path("x.npy").read_bytes()[:-50])
+    np.save("objects.npy", np.array([{}, None]), allow_pickle=True)
+    np.save("strings.npy", np.array(["a", "b"]))
+    np.save("empty.npy", np.ones(0))
+    torch.save(Path("anything"), "pickle.pt")
+    torch.save({"a": torch.ones(2), "b": torch.ones(2)}, "two.pt")
+    torch.save([torch.ones(2)], "list.pt")
+    torch.save(torch.eye(3).to_sparse(), "sparse.pt")
+    save_file({"a": torch.ones(2), "b": torch.ones(2)}, "two.safetensors")
+
+
+def test_bad_arguments_end_the_process_with_2() -> None:
+    result = bench("--rungs", "v9")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1].startswith("python -m reduce_ops bench: error: argument --rungs")
+
+
+def test_no_command_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as error:
+        main([])
+    assert error.value.code == 2
+    assert "COMMAND" in capfd.readouterr().err

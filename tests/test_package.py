@@ -1,0 +1,97 @@
+"""What is delivered: two shared libraries without Python in them, and a typed package that imports quietly."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import reduce_ops
+from reduce_ops import LADDER
+
+PACKAGE = Path(reduce_ops.__file__).parent
+ROOT = Path(__file__).parent.parent
+
+each_library = pytest.mark.parametrize("library", ["libreduce_ops.so", "libreduce_ops_bench.so"])
+
+
+def run(*command: str | Path) -> str:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_python(code: str) -> str:
+    return run(sys.executable, "-c", f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); {code}")
+
+
+@each_library
+def test_library_uses_no_python_api(library: str) -> None:
+    symbols = [line.split()[-1] for line in run("nm", "-D", "--undefined-only", PACKAGE / library).splitlines()]
+    assert any("torch" in symbol for symbol in symbols)  # or else nm showed something else
+    assert [symbol for symbol in symbols if re.match(r"_?Py|.*pybind11", symbol)] == []
+
+
+@each_library
+def test_library_links_with_torch_but_not_with_python(library: str) -> None:
+    dynamic = run("readelf", "-d", PACKAGE / library)
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+    assert "libtorch_cpu.so" in needed
+    assert [name for name in needed if "python" in name] == []
+    # A second OpenMP runtime would not hear of torch.set_num_threads.
+    assert [name for name in needed if re.search("gomp|iomp|libomp", name)] == []
+    # A run path would be a folder of the machine that built it.
+    assert not re.search(r"\((RPATH|RUNPATH)\)", dynamic)
+
+
+def test_libraries_register_their_operators() -> None:
+    torch.ops.load_library(PACKAGE / "libreduce_ops_bench.so")
+    schemas = {schema.name for schema in torch._C._jit_get_all_schemas()}
+    assert "reduce_bench::read" in schemas
+    assert {f"reduce::{rung.name}" for rung in LADDER} <= schemas
+
+
+def test_every_line_of_the_list_of_rungs_is_a_rung() -> None:
+    lines = re.findall(r'^RUNG\w*\((\d+), \w+, "(.*?)"', (ROOT / "csrc/ladder/ladder.def").read_text(), re.MULTILINE)
+    assert lines == [(str(rung.number), rung.title) for rung in LADDER]
+
+
+def test_package_is_typed() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+    # ladder.pyi describes functions that ladder.py makes in a loop: each has to be there and to be exported.
+    stub = ast.parse((PACKAGE / "ladder.pyi").read_text())
+    functions = {node.name for node in stub.body if isinstance(node, ast.FunctionDef)}
+    assert functions >= {rung.name for rung in LADDER}
+    assert functions <= set(reduce_ops.__all__)
+
+
+def test_import_prints_nothing() -> None:
+    assert run_python("import reduce_ops") == ""
+
+
+def test_import_is_light() -> None:
+    """Neither the command line's packages nor a CUDA context, which takes a second and memory on the GPU."""
+    code = "import torch, reduce_ops; print(torch.cuda.is_initialized(), *{'rich', 'safetensors'} & sys.modules.keys())"
+    assert run_python(code).split() == ["False"]
+
+
+def test_every_import_is_a_declared_dependency() -> None:
+    tomllib = pytest.importorskip("tomllib")  # Python 3.11
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {re.split(r"\W", requirement)[0] for requirement in project["dependencies"]}
+    imported = set()
+    for path in PACKAGE.glob("**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add((node.module or "reduce_ops").split(".")[0])
+    assert imported - sys.stdlib_module_names - {"reduce_ops"} == declared
