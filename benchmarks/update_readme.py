@@ -28,11 +28,12 @@ def ladder_table(report: dict[str, Any]) -> str:
             f"| {row['over_torch_sum']:.2f} x |"
         )
     read = f"{report['read_seconds'] * 1e6:.1f} us, {report['read_bytes_per_second'] / 1e9:.0f} GB/s"
+    versions = f"driver {environment['driver']}, CUDA {environment['cuda']}, PyTorch {environment['torch']}"
     lines.append("")
     lines.append(
-        f"{report['n']:,} x {report['dtype']}, device time of one call over cold buffers. A kernel that only reads them "
-        f"takes {read}. {environment['device']}, driver {environment['driver']}, CUDA {environment['cuda']}, PyTorch "
-        f"{environment['torch']}, commit {environment['commit']}, {environment['date']}."
+        f"{report['n']:,} x {report['dtype']}, device time of one call over cold buffers. A kernel that only reads "
+        f"them takes {read}. {environment['device']}, {versions}, commit {environment['commit']}, "
+        f"{environment['date']}."
     )
     return "\n".join(lines) + "\n"
 

@@ -48,6 +48,10 @@ def _tensor(text: str) -> torch.Tensor:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m reduce_ops", description="Sums for PyTorch on CUDA.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -77,7 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             x = bench_ladder.random_input(options.n, DTYPES[options.dtype or "float32"], device)
         report = bench_ladder.run(x, options.rungs, show_progress=sys.stderr.isatty())
-    except torch.OutOfMemoryError as error:
+    except NotImplementedError as error:  # a dtype, which only a file can bring, that has no sum
+        parser.error(f"argument --input: {error}")
+    except RuntimeError as error:
+        if not _is_out_of_memory(error):
+            raise
         print(f"out of memory: {str(error).partition('. ')[0]}; try a smaller --n", file=sys.stderr)
         return 1
 

@@ -44,4 +44,6 @@ def _only_tensor(content: Any) -> Tensor:
         (content,) = content.values()
     if not isinstance(content, Tensor):
         raise ValueError(f"it holds a {type(content).__name__}")
+    if content.layout != torch.strided or content.is_quantized or content.is_nested:
+        raise ValueError(f"its tensor is not dense ({content.layout}, {content.dtype})")
     return content

@@ -27,6 +27,7 @@ def bench(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=300,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=Path(__file__).parent,  # not the root, whose reduce_ops would hide an installed one
     )
 
 

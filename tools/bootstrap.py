@@ -8,6 +8,7 @@ It parses on Python 3.6, so that an old one is told so instead of failing at a l
 import argparse
 import importlib.util
 import os
+import re
 import shutil
 import site
 import subprocess
@@ -17,8 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-OLDEST_PYTHON = (3, 10)
-OLDEST_TORCH = (2, 11)  # pyproject.toml has it too; here it only decides which PyTorch to build on
+PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def say(text):
@@ -33,11 +33,17 @@ def stop(text):
 # Stage 1, in the calling Python: .venv itself
 
 
+def oldest(start):
+    """The version that follows `start` in pyproject.toml; not with tomllib, which old Pythons lack."""
+    return tuple(int(number) for number in re.search(re.escape(start) + r">=(\d+)\.(\d+)", PYPROJECT).groups())
+
+
 def check_python():
-    if sys.version_info < OLDEST_PYTHON:
+    wanted = oldest('requires-python = "')
+    if sys.version_info < wanted:
         stop(
             "needs Python {}.{} or newer, but {} is {}.{}; name another one with `make PYTHON=... test`".format(
-                *OLDEST_PYTHON, sys.executable, *sys.version_info[:2]
+                *wanted, sys.executable, *sys.version_info[:2]
             )
         )
 
@@ -54,7 +60,7 @@ def folders_with_torch():
         import torch
     except Exception:  # whatever is wrong with that PyTorch, .venv gets its own
         return []
-    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < oldest('"torch'):
         return []
     say(f"building on PyTorch {torch.__version__} of {sys.executable}")
     folders = site.getsitepackages()
@@ -114,7 +120,7 @@ def read_pyproject():
         import tomllib
     except ImportError:  # Python 3.10
         from pip._vendor import tomli as tomllib
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(PYPROJECT)
 
 
 def is_missing(requirement):
