@@ -16,7 +16,6 @@ BLOCK = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def ladder_table(report: dict[str, Any]) -> str:
     """Return the ladder's Markdown table, with what the figures stand on below it."""
-    environment = report["environment"]
     lines = [
         "| operator | step | time, us | GB/s | share of read rate | gain over the rung before | speed of `torch.sum` |",
         "|---|---|--:|--:|--:|--:|--:|",
@@ -28,14 +27,48 @@ def ladder_table(report: dict[str, Any]) -> str:
             f"| {row['over_torch_sum']:.2f} x |"
         )
     read = f"{report['read_seconds'] * 1e6:.1f} us, {report['read_bytes_per_second'] / 1e9:.0f} GB/s"
-    versions = f"driver {environment['driver']}, CUDA {environment['cuda']}, PyTorch {environment['torch']}"
     lines.append("")
     lines.append(
         f"{report['n']:,} x {report['dtype']}, device time of one call over cold buffers. A kernel that only reads "
-        f"them takes {read}. {environment['device']}, {versions}, commit {environment['commit']}, "
-        f"{environment['date']}."
+        f"them takes {read}. {versions(report['environment'])}."
     )
     return "\n".join(lines) + "\n"
+
+
+def sum_table(report: dict[str, Any]) -> str:
+    """Return the Markdown table of the race of sum: aligned powers of two of float32, and the other dtypes."""
+    names = list(dict.fromkeys(name for row in report["rows"] for name in row["seconds"]))
+    lines = [
+        f"| dtype | elements | {' | '.join(names)} | speed of the fastest peer |",
+        "|---|--:" + "|--:" * len(names) + "|--:|",
+    ]
+    for row in report["rows"]:
+        exponent = row["n"].bit_length() - 1
+        if row["offset"] or row["n"] != 2**exponent or (row["dtype"] == "float32" and exponent % 2):
+            continue
+        seconds = row["seconds"]
+        peer = min(time for name, time in seconds.items() if name not in ("reduce.sum", "read only"))
+        times = " | ".join(f"{seconds[name] * 1e6:.2f}" if name in seconds else "" for name in names)
+        lines.append(f"| {row['dtype']} | 2^{exponent} | {times} | {peer / seconds['reduce.sum']:.2f} x |")
+    lines += ["", f"{versions(report['environment'])}."]
+    return "\n".join(lines) + "\n"
+
+
+def versions(environment: dict[str, Any]) -> str:
+    """Return what a figure stands with."""
+    return (
+        f"{environment['device']}, driver {environment['driver']}, CUDA {environment['cuda']}, PyTorch "
+        f"{environment['torch']}, commit {environment['commit']}, {environment['date']}"
+    )
+
+
+TABLES = {"ladder": ladder_table, "sum": sum_table}
+
+
+def table(file: str) -> str:
+    """Return the table for one file of results."""
+    report = json.loads((ROOT / file).read_text())
+    return TABLES[report["benchmark"]](report)
 
 
 def main() -> int:
@@ -46,7 +79,7 @@ def main() -> int:
 
     readme = ROOT / "README.md"
     old = readme.read_text()
-    new = BLOCK.sub(lambda m: m[1] + ladder_table(json.loads((ROOT / m[2]).read_text())) + m[3], old)
+    new = BLOCK.sub(lambda m: m[1] + table(m[2]) + m[3], old)
     if new == old:
         return 0
     if check:

@@ -44,17 +44,26 @@ TORCH_LIBRARY(reduce, m) {
   m.def("block_sums_v" #N "(Tensor self, *, ScalarType? dtype=None, int block_size=256) -> Tensor", pure);
 #include "ladder/ladder.def"
 
+  m.def("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", pure);
+  m.def("sum.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)", pure);
+
   m.def("_ladder() -> (str[] titles, str[] summaries, int[][] block_sizes)", &ladder_columns);
 }
 
-#define REDUCE_OPS_REJECT(key)                                                                           \
-  TORCH_LIBRARY_IMPL(reduce, key, m) {                                                                   \
-    for (const auto& rung : ladder::rungs()) {                                                           \
-      const std::string n = std::to_string(rung.number);                                                 \
-      m.impl(("sum_v" + n).c_str(), torch::CppFunction::makeFromBoxedFunction<&reject_layout>());        \
-      m.impl(("block_sums_v" + n).c_str(), torch::CppFunction::makeFromBoxedFunction<&reject_layout>()); \
-    }                                                                                                    \
+/// Gives every operator above an answer for a dispatch key that none of them sums.
+void reject(torch::Library& m) {
+  std::vector<std::string> names = {"sum", "sum.out"};
+  for (const auto& rung : ladder::rungs()) {
+    names.push_back("sum_v" + std::to_string(rung.number));
+    names.push_back("block_sums_v" + std::to_string(rung.number));
   }
+  for (const auto& name : names) {
+    m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
+  }
+}
+
+#define REDUCE_OPS_REJECT(key) \
+  TORCH_LIBRARY_IMPL(reduce, key, m) { reject(m); }
 REDUCE_OPS_REJECT(SparseCPU)
 REDUCE_OPS_REJECT(SparseCUDA)
 REDUCE_OPS_REJECT(SparseCsrCPU)

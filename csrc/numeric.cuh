@@ -5,6 +5,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -19,6 +20,14 @@ struct alignas(2 * sizeof(T)) Complex {
 
   __device__ Complex operator+(Complex other) const { return {real + other.real, imag + other.imag}; }
   __device__ Complex& operator+=(Complex other) { return *this = *this + other; }
+};
+
+/// A byte of a bool tensor: true unless it is 0, as in PyTorch. (A C++ bool with another value than 0 or 1 is
+/// undefined.)
+struct Boolean {
+  uint8_t byte;
+
+  __device__ operator bool() const { return byte != 0; }
 };
 
 template <typename T>
@@ -46,12 +55,29 @@ __device__ To convert(From x) {
     return convert<To>(__half2float(x));
   } else if constexpr (std::is_same_v<From, __nv_bfloat16>) {
     return convert<To>(__bfloat162float(x));
+  } else if constexpr (std::is_same_v<From, __nv_fp8_e4m3>) {
+    return convert<To>(__half(__nv_cvt_fp8_to_halfraw(x.__x, __NV_E4M3)));
+  } else if constexpr (std::is_same_v<From, __nv_fp8_e5m2>) {
+    return convert<To>(__half(__nv_cvt_fp8_to_halfraw(x.__x, __NV_E5M2)));
+  } else if constexpr (is_complex<To>) {
+    using Part = decltype(To::real);
+    return {static_cast<Part>(x.real), static_cast<Part>(x.imag)};
   } else if constexpr (std::is_same_v<To, __half>) {
     return __float2half_rn(x);
   } else if constexpr (std::is_same_v<To, __nv_bfloat16>) {
     return __float2bfloat16_rn(x);
   } else {
     return static_cast<To>(x);
+  }
+}
+
+/// condition ? a : b, by components: of a struct, ?: takes an address, which puts register arrays into local memory.
+template <typename T>
+__device__ T select(bool condition, T a, T b) {
+  if constexpr (is_complex<T>) {
+    return {condition ? a.real : b.real, condition ? a.imag : b.imag};
+  } else {
+    return condition ? a : b;
   }
 }
 

@@ -17,4 +17,7 @@ c10::ScalarType result_dtype(c10::ScalarType input);
 /// Throws NotImplementedError, naming operator and argument, unless `dtype` is one that can be summed.
 void check_summable(std::string_view op, std::string_view argument, c10::ScalarType dtype);
 
+/// Throws unless `dtype`, asked for as dtype=, can hold the sum of `input`: a real number cannot hold a complex one.
+void check_holds(std::string_view op, c10::ScalarType input, c10::ScalarType dtype);
+
 }  // namespace reduce_ops

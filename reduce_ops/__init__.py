@@ -1,4 +1,4 @@
-"""Sums for PyTorch on CUDA: the reduction ladder ``sum_v0 .. sum_v8`` as real operators.
+"""Sums for PyTorch on CUDA: the reduction ladder ``sum_v0 .. sum_v8``, and ``sum``, the same bits everywhere.
 
 Importing the package loads the operators as ``torch.ops.reduce.*`` and offers them as typed functions:
 
@@ -9,6 +9,7 @@ tensor(1000.)
 tensor(1000.)
 """
 
+from reduce_ops.canonical import sum
 from reduce_ops.ladder import (
     LADDER,
     Rung,
@@ -28,6 +29,7 @@ __all__ = [
     "LADDER",
     "Rung",
     "block_sums",
+    "sum",
     "sum_v0",
     "sum_v1",
     "sum_v2",

@@ -5,11 +5,13 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
+from rich.table import Table
 
-from reduce_ops import bench_ladder
+from reduce_ops import bench_ladder, bench_sum
 from reduce_ops.ladder import LADDER, Rung
 from reduce_ops.tensor_file import read_tensor
 
@@ -55,14 +57,26 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m reduce_ops", description="Sums for PyTorch on CUDA.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    bench = commands.add_parser("bench", help="race the ladder against torch.sum", description=bench_ladder.__doc__)
+    bench = commands.add_parser(
+        "bench",
+        help="race the sums against torch.sum and other peers",
+        description="ladder (the default): the rungs on one input. sum: reduce.sum over sizes, dtypes and alignments.",
+    )
+    bench.add_argument(
+        "race", nargs="?", choices=("ladder", "sum"), default="ladder", help="what to race (default ladder)"
+    )
     source = bench.add_mutually_exclusive_group()
     source.add_argument(
         "--n", type=_count, default=bench_ladder.REFERENCE_N, help="elements (default 32 * 2**20 = %(default)s)"
     )
     source.add_argument("--input", type=_tensor, metavar="FILE", help="sum the tensor of a .npy, .pt or .safetensors")
-    bench.add_argument("--dtype", choices=DTYPES, help="element type (default float32, or the file's)")
-    bench.add_argument("--rungs", type=_rungs, default=list(LADDER), metavar="v0,v7", help="rungs to run (default all)")
+    bench.add_argument(
+        "--dtype", choices=DTYPES, help="element type (ladder: default float32, or the file's; sum: all)"
+    )
+    bench.add_argument(
+        "--rungs", type=_rungs, default=list(LADDER), metavar="v0,v7", help="ladder: rungs (default all)"
+    )
+    bench.add_argument("--plot", type=Path, metavar="FILE", help="sum: also draw the figures, as .png or .svg")
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     return parser
 
@@ -71,16 +85,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 if the run failed, 2 (by SystemExit) for bad arguments."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if options.json and not options.json.parent.is_dir():
-        parser.error(f"argument --json: {options.json.parent} is not a folder")  # before minutes of measuring
+    for name, path in (("--json", options.json), ("--plot", options.plot)):
+        if path and not path.parent.is_dir():
+            parser.error(f"argument {name}: {path.parent} is not a folder")  # before minutes of measuring
+    if options.race == "sum" and options.input is not None:
+        parser.error("argument --input: only the ladder takes a file")
+    if options.race == "ladder" and options.plot:
+        parser.error("argument --plot: only the race of sum is drawn")
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        if options.input is not None:
-            x = options.input.to(device, DTYPES.get(options.dtype)).flatten()
-        else:
-            x = bench_ladder.random_input(options.n, DTYPES[options.dtype or "float32"], device)
-        report = bench_ladder.run(x, options.rungs, show_progress=sys.stderr.isatty())
+        return _bench_sum(options) if options.race == "sum" else _bench_ladder(options)
     except NotImplementedError as error:  # a dtype, which only a file can bring, that has no sum
         parser.error(f"argument --input: {error}")
     except RuntimeError as error:
@@ -89,13 +103,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"out of memory: {str(error).partition('. ')[0]}; try a smaller --n", file=sys.stderr)
         return 1
 
+
+def _device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _bench_ladder(options: argparse.Namespace) -> int:
+    if options.input is not None:
+        x = options.input.to(_device(), DTYPES.get(options.dtype)).flatten()
+    else:
+        x = bench_ladder.random_input(options.n, DTYPES[options.dtype or "float32"], _device())
+    report = bench_ladder.run(x, options.rungs, show_progress=sys.stderr.isatty())
+    _publish(bench_ladder.table(report), bench_ladder.as_json(report), options.json)
+    return 0
+
+
+def _bench_sum(options: argparse.Namespace) -> int:
+    cases = bench_sum.cases(_device(), DTYPES.get(options.dtype))
+    report = bench_sum.run(cases, show_progress=sys.stderr.isatty())
+    _publish(bench_sum.table(report), bench_sum.as_json(report), options.json)
+    if options.plot:
+        bench_sum.plot(report, options.plot)
+    return 0
+
+
+def _publish(table: Table, figures: dict[str, Any], path: Path | None) -> None:
     console = Console()
     if not console.is_terminal:
-        console = Console(width=120)
-    console.print(bench_ladder.table(report))
-    if options.json:
-        options.json.write_text(json.dumps(bench_ladder.as_json(report), indent=2) + "\n")
-    return 0
+        console = Console(width=140)
+    console.print(table)
+    if path:
+        path.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def block_sums(x: Tensor, version: int, *, dtype: torch.dtype | None = None, blo
         ValueError: There is no such rung, or it does not take this ``block_size``.
         NotImplementedError, RuntimeError: As for ``sum_v0 .. sum_v8``.
     """
-    if version not in range(len(LADDER)):
+    if not isinstance(version, int) or not 0 <= version < len(LADDER):
         raise ValueError(f"block_sums: version={version!r} is not a rung; accepted are 0 to {len(LADDER) - 1}")
     rung = LADDER[version]
     op = getattr(torch.ops.reduce, f"block_sums_v{version}")

@@ -7,28 +7,37 @@ build=build/sanitizer
 mkdir -p "$build"
 
 echo "building the drivers" >&2
-nvcc=(nvcc -std=c++17 -O3 -lineinfo -arch=native -Icsrc)
+nvcc=(nvcc -std=c++20 -O3 -lineinfo -arch=native -Icsrc)
 "${nvcc[@]}" -o "$build/ladder_driver" tests/sanitizer/ladder_driver.cu csrc/ladder/{ladder_kernels.cu,schedule.cpp} &
+ladder=$!
+"${nvcc[@]}" --threads 4 -o "$build/sum_driver" tests/sanitizer/sum_driver.cu csrc/sum/*.cu csrc/sum/plan.cpp &
+sum=$!
 "${nvcc[@]}" -o "$build/v4_without_syncwarp" tests/sanitizer/v4_without_syncwarp.cu
-wait $!
+wait "$ladder"
+wait "$sum"
 
 "$build/ladder_driver"
+"$build/sum_driver"
 passed=0
-# check TOOL ARGUMENTS...: the tool reports nothing on all rungs
+# check TOOL LARGEST_N OPTIONS...: the tool reports nothing on either driver
 check() {
-  local tool=$1 log="$build/$1.log"
-  shift
-  echo "$tool" >&2
-  if ! compute-sanitizer --tool "$tool" --error-exitcode 3 "$@" >"$log" 2>&1 || ! grep -qE 'SUMMARY: 0 (errors|hazards)' "$log"; then
-    cat "$log"
-    exit 1
-  fi
-  passed=$((passed + 1))
+  local tool=$1 largest=$2 log
+  shift 2
+  for driver in ladder_driver sum_driver; do
+    echo "$tool $driver" >&2
+    log="$build/$driver.$tool.log"
+    if ! compute-sanitizer --tool "$tool" --error-exitcode 3 "$@" "$build/$driver" "$largest" >"$log" 2>&1 ||
+      ! grep -qE 'SUMMARY: 0 (errors|hazards)' "$log"; then
+      cat "$log"
+      exit 1
+    fi
+    passed=$((passed + 1))
+  done
 }
-check memcheck --leak-check full "$build/ladder_driver"
-check initcheck "$build/ladder_driver"
-check synccheck "$build/ladder_driver"
-check racecheck --racecheck-report all "$build/ladder_driver" 5000  # shared memory only: large grids add nothing
+check memcheck 300000 --leak-check full
+check initcheck 300000
+check synccheck 300000
+check racecheck 70001 --racecheck-report all  # shared memory only: large grids add nothing
 
 # Hazards within a warp are reported as warnings, hence "hazards", not "errors".
 echo "racecheck on v4 without __syncwarp()" >&2

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from reduce_ops import LADDER
+from reduce_ops import LADDER, bench_sum
 from reduce_ops.__main__ import main
 
 NAMES = [rung.name for rung in LADDER] + ["torch.sum"]
@@ -211,3 +211,30 @@ def test_no_command_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:
         main([])
     assert error.value.code == 2
     assert "COMMAND" in capfd.readouterr().err
+
+
+def test_race_of_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    cases = [(4096, torch.float32, 0), (4097, torch.float32, 0), (4096, torch.float32, 1), (300, torch.int8, 0)]
+    monkeypatch.setattr(bench_sum, "cases", lambda device, dtype: cases)
+    plot = tmp_path / "sum.png"
+    assert main(["bench", "sum", "--json", str(tmp_path / "sum.json"), "--plot", str(plot)]) == 0
+    report = figures(tmp_path / "sum.json")
+    assert report["benchmark"] == "sum"
+    assert [(row["n"], row["dtype"], row["offset"]) for row in report["rows"]] == [
+        (n, str(dtype).removeprefix("torch."), offset) for n, dtype, offset in cases
+    ]
+    for row in report["rows"]:
+        assert {"reduce.sum", "torch.sum"} <= row["seconds"].keys()
+        assert all(seconds > 0 for seconds in row["seconds"].values())
+    assert {"torch.sum", "reduce_ops.sum"} <= report["host_seconds"].keys()
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    table = capfd.readouterr().out
+    for text in ("2^12", "2^12 + 1", "2^12 at +1", "300"):
+        assert f" {text} " in table
+
+
+def test_cases_of_sum() -> None:
+    cases = bench_sum.cases(torch.device("cuda"))
+    assert {2**exponent for exponent in range(6, 32)} <= {n for n, dtype, offset in cases if dtype == torch.float32}
+    assert {(2**28 - 1, torch.float32, 0), (2**28 + 1, torch.float32, 0), (2**28, torch.float32, 1)} <= set(cases)
+    assert all(dtype == torch.int8 for _, dtype, _ in bench_sum.cases(torch.device("cpu"), torch.int8))

@@ -325,8 +325,10 @@ def test_signs_of_zero(rung: Rung, block_size: int, dtype: torch.dtype, device: 
     negative = complex(-0.0, -0.0) if dtype.is_complex else -0.0
     for n in (1, 31, 257, 1025, 1024 * block_size + 1):
         x = torch.full((n,), negative, dtype=dtype, device=device)
+        expected = torch.tensor(negative, dtype=oracle.result_dtype(dtype))
+        assert_same_bits(oracle.expected_sum(x, rung.number, None, block_size), expected, "oracle")
         result = ladder_sum(rung, x, None, block_size)
-        assert_same_bits(result, torch.tensor(negative, dtype=oracle.result_dtype(dtype)), n)
+        assert_same_bits(result, expected, n)
         sums = ladder_block_sums(rung, x, None, block_size)
         assert_same_bits(sums, torch.full_like(sums, negative), n)
         if n > 1:

@@ -59,7 +59,7 @@ def test_number_of_cpu_threads_does_not_matter(rung: Rung, block_size: int) -> N
 @each_sized_rung
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_cuda_equals_cpu(rung: Rung, block_size: int, dtype: torch.dtype) -> None:
-    for n in (1, 31, 33, 255, 257, 1025, 2**18 + 1, N, 5_000_001):
+    for n in (1, 31, 33, 255, 257, 1025, 2**18 + 1, N):
         x = random_values(n, dtype, seed=n)
         on_cuda = x.cuda()
         for op in (ladder_block_sums, ladder_sum):
@@ -137,17 +137,19 @@ def test_graph_replays_with_new_values(rung: Rung, block_size: int) -> None:
 def test_the_host_does_not_wait(rung: Rung) -> None:
     x = random_values(N, torch.float32).cuda()
     strided = x.view(1, -1).expand(2, -1).t()  # has to be made contiguous
-    for view in (x, strided):
-        ladder_sum(rung, view)  # kernels and memory are there from now on
-        ladder_block_sums(rung, view)
-    torch.cuda.synchronize()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        torch.cuda._sleep(5 * LONG)
+
+    def call_all() -> None:
         for view in (x, strided):
             ladder_sum(rung, view, torch.float64)
             ladder_sum(rung, view)
             ladder_block_sums(rung, view)
+
+    call_all()  # kernels and memory are there from now on
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        torch.cuda._sleep(5 * LONG)
+        call_all()
         # Sees waits that PyTorch knows nothing of: had there been one, the sleep would be over.
         assert not torch.cuda.current_stream().query()
     finally:

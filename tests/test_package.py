@@ -48,8 +48,6 @@ def test_library_links_with_torch_but_not_with_python(library: str) -> None:
     assert [name for name in needed if "python" in name] == []
     # A second OpenMP runtime would not hear of torch.set_num_threads.
     assert [name for name in needed if re.search("gomp|iomp|libomp", name)] == []
-    # A run path would be a folder of the machine that built it.
-    assert not re.search(r"\((RPATH|RUNPATH)\)", dynamic)
 
 
 def test_libraries_register_their_operators() -> None:

@@ -62,8 +62,7 @@ Dtypes check_dtypes(const Rung& rung, const at::Tensor& self, std::optional<at::
   check_summable(name, "self", input);
   if (!dtype) return {input, accumulate_dtype(input), result_dtype(input)};
   check_summable(name, "dtype", *dtype);
-  TORCH_CHECK(!at::isComplexType(input) || at::isComplexType(*dtype), name, ": dtype=", *dtype,
-              " cannot hold the sum of a ", input, " tensor; pass a complex dtype, or sum self.real");
+  check_holds(name, input, *dtype);
   return {*dtype, accumulate_dtype(*dtype), *dtype};
 }
 

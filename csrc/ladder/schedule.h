@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace reduce_ops::ladder {
@@ -44,7 +45,13 @@ using Grid = BasicGrid<int64_t>;
 
 template <typename Int>
 BasicGrid<Int> make_grid(const Rung& rung, int block_size, const Int& n) {
-  using std::max;
+  const auto max = [](const Int& a, const Int& b) {
+    if constexpr (std::is_integral_v<Int>) {
+      return std::max(a, b);
+    } else {
+      return a.max(b);  // stays symbolic
+    }
+  };
   const auto ceil_div = [](const Int& a, const Int& b) { return (a + b - 1) / b; };
   const Int elements =
       rung.elements == MANY ? max(Int(1), ceil_div(n, Int(int64_t{kManyBlocks} * block_size))) : Int(rung.elements);

@@ -1,0 +1,73 @@
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include "cub_sum.h"
+#include "read_kernel.h"
+
+namespace reduce_ops::bench {
+namespace {
+
+at::Tensor read_cuda(const at::Tensor& self) {
+  const auto address = reinterpret_cast<uintptr_t>(self.const_data_ptr());
+  TORCH_CHECK(self.is_contiguous() && address % 16 == 0, "read: self must be contiguous and start at a multiple of 16");
+  const c10::cuda::CUDAGuard guard(self.device());
+  const at::Tensor unused = at::empty({1}, self.options().dtype(at::kInt));
+  C10_CUDA_CHECK(read(self.const_data_ptr(), static_cast<int64_t>(self.nbytes()),
+                      static_cast<uint32_t*>(unused.mutable_data_ptr()), c10::cuda::getCurrentCUDAStream()));
+  return unused;
+}
+
+struct CubTypes {
+  CubType in;
+  at::ScalarType sum;
+};
+
+CubTypes cub_types(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kHalf:
+      return {CubType::float16, at::kFloat};
+    case at::kBFloat16:
+      return {CubType::bfloat16, at::kFloat};
+    case at::kFloat:
+      return {CubType::float32, at::kFloat};
+    case at::kDouble:
+      return {CubType::float64, at::kDouble};
+    case at::kChar:
+      return {CubType::int8, at::kLong};
+    case at::kInt:
+      return {CubType::int32, at::kLong};
+    case at::kLong:
+      return {CubType::int64, at::kLong};
+    case at::kComplexFloat:
+      return {CubType::complex64, at::kComplexFloat};
+    default:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "cub_sum: not built for ", dtype);
+  }
+}
+
+at::Tensor cub_sum_cuda(const at::Tensor& self) {
+  TORCH_CHECK(self.is_contiguous(), "cub_sum: self must be contiguous");
+  const c10::cuda::CUDAGuard guard(self.device());
+  const auto stream = c10::cuda::getCurrentCUDAStream();
+  const auto [type, sum_dtype] = cub_types(self.scalar_type());
+  const at::Tensor sum = at::empty({}, self.options().dtype(sum_dtype));
+  size_t bytes = 0;
+  C10_CUDA_CHECK(cub_sum(type, nullptr, bytes, self.const_data_ptr(), self.numel(), sum.mutable_data_ptr(), stream));
+  const at::Tensor temporary = at::empty({static_cast<int64_t>(bytes)}, self.options().dtype(at::kByte));
+  C10_CUDA_CHECK(cub_sum(type, temporary.mutable_data_ptr(), bytes, self.const_data_ptr(), self.numel(),
+                         sum.mutable_data_ptr(), stream));
+  return sum;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(reduce_bench, CUDA, m) {
+  m.impl("read", &read_cuda);
+  m.impl("cub_sum", &cub_sum_cuda);
+}
+
+}  // namespace reduce_ops::bench

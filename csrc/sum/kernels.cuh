@@ -1,0 +1,149 @@
+// The full sum, in one launch.
+//
+// Leaves are cut into chunks. A warp turns a chunk into one value without shared memory or barrier (sources.cuh) and
+// drops it into shared memory; a block does so with `tiles` rows of chunks, one barrier, and one fold. The last block
+// folds the sums of all blocks (slots.cuh). All of these are aligned power-of-two ranges, so nothing of the
+// grid shows in the result.
+//
+// Why it is fast: in the middle of a launch every warp does nothing but load and fold, and at its end one barrier, one
+// published word and the collector's polls are left, about 0.9 us more than a kernel that only reads.
+// What limits it: the memory; below some 2^20 elements the latency of a launch, of a load and of that end.
+
+#pragma once
+
+#include "sum/fold.cuh"
+#include "sum/slots.cuh"
+#include "sum/sources.cuh"
+
+namespace reduce_ops::sum {
+
+/// Rows of chunks that a block folds at once.
+constexpr int kMaxTiles = 32;
+
+/// s[0..count), count <= 32 * 32, as a tree. Called by the whole block after a barrier; warp 0 gets the result.
+template <typename Acc>
+__device__ Acc fold_shared(Acc* s, int count, unsigned lane, unsigned warp) {
+  if (count > kWarpSize) {
+    const int groups = (count + kWarpSize - 1) / kWarpSize;
+    for (int g = warp; g < groups; g += blockDim.x / kWarpSize) {
+      const int i = g * kWarpSize + lane;
+      const Acc sum = fold_lanes(i < count ? s[i] : identity<Acc>());
+      __syncwarp();
+      if (lane == 0) s[g * kWarpSize] = sum;
+    }
+    __syncthreads();
+    if (warp != 0) return identity<Acc>();
+    return fold_lanes(static_cast<int>(lane) < groups ? s[lane * kWarpSize] : identity<Acc>());
+  }
+  if (warp != 0) return identity<Acc>();
+  Acc sum = static_cast<int>(lane) < count ? s[lane] : identity<Acc>();
+  for (int mask = 1; mask < count; mask *= 2) sum += shuffle_xor(sum, mask);
+  return sum;
+}
+
+/// The sums of gridDim.x blocks, once all are published. Called by the whole collecting block; thread 0 gets the
+/// result.
+template <int kWarps, typename Acc>
+__device__ Acc collect(const Slots<Acc>& slots, Acc* s, unsigned lane, unsigned warp) {
+  const int blocks = gridDim.x;
+  const int groups = (blocks + kWarpSize - 1) / kWarpSize;
+  if (groups == 1) {  // warp 0 alone, without a barrier
+    if (warp != 0) return identity<Acc>();
+    Acc value[1];
+    slots.take(lane, 0, blocks, value);
+    return fold_lanes(value[0]);
+  }
+  __syncthreads();  // s is free again
+  if (groups <= kWarps) {
+    if (static_cast<int>(warp) < groups) {
+      Acc value[1];
+      slots.take(warp * kWarpSize + lane, 0, blocks, value);
+      const Acc sum = fold_lanes(value[0]);
+      if (lane == 0) s[warp] = sum;
+    }
+  } else {
+    // Polls in flight: 2048 blocks cost 16 warps one round trip to L2 instead of four. Wide types would spill.
+    constexpr int kBatch = sizeof(Acc) <= 4 ? 4 : sizeof(Acc) <= 8 ? 2 : 1;
+    for (int g = warp; g < groups; g += kBatch * kWarps) {
+      Acc value[kBatch];
+      slots.take(g * kWarpSize + lane, kWarps * kWarpSize, blocks, value);
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const Acc sum = fold_lanes(value[i]);
+        if (lane == 0 && g + i * kWarps < groups) s[g + i * kWarps] = sum;
+      }
+    }
+  }
+  __syncthreads();
+  return fold_shared(s, groups, lane, warp);
+}
+
+/// At most kThreads / 32 chunks: one block, no slots. n > 0.
+template <int kThreads, typename Source, typename Out>
+__global__ void __launch_bounds__(kThreads, 1024 / kThreads)
+    sum_block(const __grid_constant__ Source source, int64_t n, Out* __restrict__ result) {
+  using Acc = typename Source::Acc;
+  constexpr int kWarps = kThreads / kWarpSize;
+  const unsigned lane = threadIdx.x % kWarpSize;
+  const unsigned warp = threadIdx.x / kWarpSize;
+
+  const int64_t first = warp * Source::kChunk;
+  Acc sum = identity<Acc>();
+  if (n - first >= Source::kChunk + Source::kSlack) {
+    sum = source.chunk(first, lane);
+  } else if (first < n) {
+    sum = source.ragged_chunk(first, n, lane);
+  }
+  if constexpr (kWarps > 1) {
+    __shared__ Acc s[kWarps];
+    if (lane == 0) s[warp] = sum;
+    __syncthreads();
+    if (warp != 0) return;
+    sum = s[lane % kWarps];
+#pragma unroll
+    for (int mask = 1; mask < kWarps; mask *= 2) sum += shuffle_xor(sum, mask);
+  }
+  if (threadIdx.x == 0) *result = convert<Out>(sum);
+}
+
+/// Any number of chunks: gridDim.x blocks, from 2 to kMaxBlocks, of `tiles` rows of kThreads / 32 chunks. tiles is a
+/// power of two up to 32 * kMaxTiles. Slots are empty before and after.
+template <int kThreads, typename Source, typename Out>
+__global__ void __launch_bounds__(kThreads, 1024 / kThreads)
+    sum_grid(const __grid_constant__ Source source, int64_t n, int tiles, void* slot_memory, Out* __restrict__ result) {
+  using Acc = typename Source::Acc;
+  constexpr int kWarps = kThreads / kWarpSize;
+  constexpr int kGroups = kMaxBlocks / kWarpSize;
+  __shared__ Acc s[kMaxTiles * kWarps > kGroups ? kMaxTiles * kWarps : kGroups];
+  const unsigned lane = threadIdx.x % kWarpSize;
+  const unsigned warp = threadIdx.x / kWarpSize;
+
+  int64_t first = (int64_t{blockIdx.x} * tiles * kWarps + warp) * Source::kChunk;
+  Acc sum = identity<Acc>();
+  Acc group_sums = identity<Acc>();  // lane g of warp 0: tiles [32 g, 32 g + 32), where there are more than 32
+  for (int group = 0; group * kMaxTiles < tiles; ++group) {
+    if (group > 0) __syncthreads();  // s is free again
+    const int end = min(tiles - group * kMaxTiles, kMaxTiles);
+    int t = 0;
+    for (; t < end && n - first >= Source::kChunk + Source::kSlack; ++t, first += kWarps * Source::kChunk) {
+      const Acc chunk = source.chunk(first, lane);
+      if (lane == 0) s[t * kWarps + warp] = chunk;
+    }
+    for (; t < end; ++t, first += kWarps * Source::kChunk) {  // in a loop of its own, or its registers cost the first
+      const Acc chunk = first < n ? source.ragged_chunk(first, n, lane) : identity<Acc>();
+      if (lane == 0) s[t * kWarps + warp] = chunk;
+    }
+    __syncthreads();
+    sum = fold_shared(s, end * kWarps, lane, warp);
+    if (static_cast<int>(lane) == group) group_sums = sum;
+  }
+  if (tiles > kMaxTiles) sum = fold_lanes(group_sums);
+
+  const Slots<Acc> slots(slot_memory);
+  if (threadIdx.x == 0) slots.publish(blockIdx.x, sum);
+  if (blockIdx.x != gridDim.x - 1) return;
+  sum = collect<kWarps>(slots, s, lane, warp);
+  if (threadIdx.x == 0) *result = convert<Out>(sum);
+}
+
+}  // namespace reduce_ops::sum

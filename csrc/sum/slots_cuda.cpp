@@ -1,0 +1,122 @@
+#include "sum/slots_cuda.h"
+
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "sum/sum_kernels.h"
+
+namespace reduce_ops::sum {
+namespace {
+
+constexpr int kSetsPerAllocation = 8;     // 1 MiB at a time
+constexpr size_t kMaxEagerStreams = 256;  // sets kept for streams, of which PyTorch itself has up to 128 a device
+
+/// The sets of one device. A set is always in one of three places: free, an eager stream's, or a capture's.
+/// Every set is all zero whenever no launch that was given it is under way, because each launch leaves it so.
+struct Pool {
+  using CaptureStream = std::pair<unsigned long long, cudaStream_t>;
+
+  std::mutex mutex;
+  std::vector<void*> free;
+  std::map<unsigned long long, void*> eager;  // by the stream's id, which no later stream gets
+  std::map<CaptureStream, void*> captured;
+};
+
+/// Never destroyed: graphs may outlive every static object.
+Pool& pool_of(int device) {
+  static auto* pools = new std::array<Pool, 64>;
+  TORCH_INTERNAL_ASSERT(device >= 0 && device < static_cast<int>(pools->size()));
+  return (*pools)[device];
+}
+
+/// More free sets, zeroed. Allowed while a stream captures: the memory is not part of any graph.
+void allocate(Pool& pool) {
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
+  void* memory = nullptr;
+  cudaStream_t stream = nullptr;
+  C10_CUDA_CHECK(cudaMalloc(&memory, kSetsPerAllocation * kSlotBytes));
+  cudaError_t status = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (status == cudaSuccess) {
+    status = cudaMemsetAsync(memory, 0, kSetsPerAllocation * kSlotBytes, stream);
+    if (status == cudaSuccess) status = cudaStreamSynchronize(stream);
+    C10_CUDA_IGNORE_ERROR(cudaStreamDestroy(stream));
+  }
+  if (status != cudaSuccess) C10_CUDA_IGNORE_ERROR(cudaFree(memory));
+  C10_CUDA_CHECK(status);
+  for (int i = 0; i < kSetsPerAllocation; ++i) pool.free.push_back(static_cast<char*>(memory) + i * kSlotBytes);
+}
+
+void* take_free(Pool& pool) {
+  if (pool.free.empty()) allocate(pool);
+  void* set = pool.free.back();
+  pool.free.pop_back();
+  return set;
+}
+
+/// What a graph holds on to; the driver calls `release` when the last of it is gone and no replay is under way.
+struct Loan {
+  Pool* pool;
+  Pool::CaptureStream key;
+
+  static void release(void* loan_pointer) {
+    const std::unique_ptr<Loan> loan(static_cast<Loan*>(loan_pointer));
+    const std::lock_guard<std::mutex> lock(loan->pool->mutex);
+    const auto entry = loan->pool->captured.find(loan->key);
+    loan->pool->free.push_back(entry->second);
+    loan->pool->captured.erase(entry);
+  }
+};
+
+void lend(Pool& pool, Pool::CaptureStream key, cudaGraph_t graph) {
+  const auto entry = pool.captured.emplace(key, take_free(pool)).first;
+  cudaUserObject_t object = nullptr;
+  auto loan = std::make_unique<Loan>(Loan{&pool, key});
+  cudaError_t status =
+      cudaUserObjectCreate(&object, loan.get(), Loan::release, /*initialRefcount=*/1, cudaUserObjectNoDestructorSync);
+  if (status == cudaSuccess) {
+    status = cudaGraphRetainUserObject(graph, object, /*count=*/1, cudaGraphUserObjectMove);
+  }
+  if (status == cudaSuccess) {
+    loan.release();  // the graph's now
+    return;
+  }
+  pool.free.push_back(entry->second);
+  pool.captured.erase(entry);
+  C10_CUDA_CHECK(status);
+}
+
+}  // namespace
+
+void* slots_for(c10::cuda::CUDAStream stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long capture = 0;
+  cudaGraph_t graph = nullptr;
+  C10_CUDA_CHECK(cudaStreamGetCaptureInfo(stream, &status, &capture, &graph, nullptr, nullptr, nullptr));
+
+  Pool& pool = pool_of(stream.device_index());
+  const std::lock_guard<std::mutex> lock(pool.mutex);
+  if (status == cudaStreamCaptureStatusActive) {
+    const Pool::CaptureStream key(capture, stream.stream());
+    if (pool.captured.count(key) == 0) lend(pool, key, graph);
+    return pool.captured.at(key);
+  }
+  unsigned long long id = 0;  // a handle would not do: cudaStreamPerThread is another stream in each thread
+  C10_CUDA_CHECK(cudaStreamGetId(stream, &id));
+  if (const auto entry = pool.eager.find(id); entry != pool.eager.end()) return entry->second;
+  if (pool.eager.size() >= kMaxEagerStreams && cudaDeviceSynchronize() == cudaSuccess) {
+    // Streams that come and go: with the device idle every set is empty and can start over.
+    for (const auto& [stream_id, set] : pool.eager) pool.free.push_back(set);
+    pool.eager.clear();
+  }
+  return pool.eager.emplace(id, take_free(pool)).first->second;
+}
+
+}  // namespace reduce_ops::sum

@@ -1,0 +1,15 @@
+// Where the slots of a launch (slots.cuh) come from.
+
+#pragma once
+
+#include <c10/cuda/CUDAStream.h>
+
+namespace reduce_ops::sum {
+
+/// kSlotBytes of device memory, all zero, that no launch uses which can overlap one on `stream`: a set for each stream
+/// and, since a replay can overlap eager work on the stream it was captured from, one for each stream of each
+/// CUDA-graph capture, which lives as long as the graph. Two graphs instantiated from one capture share a set: they
+/// must not run at the same time. The device of the stream must be current.
+void* slots_for(c10::cuda::CUDAStream stream);
+
+}  // namespace reduce_ops::sum

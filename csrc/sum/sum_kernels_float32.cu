@@ -1,0 +1,42 @@
+#include "sum/launch.cuh"
+
+namespace reduce_ops::sum {
+
+cudaError_t launch_float32(const Launch& l, cudaStream_t stream) {
+  switch (l.in) {
+    case Type::float16:
+      return l.out == Type::float16 ? launch_tuned<__half, float, __half>(l, stream)
+                                    : launch_converted<__half, float>(l, stream);
+    case Type::bfloat16:
+      return l.out == Type::bfloat16 ? launch_tuned<__nv_bfloat16, float, __nv_bfloat16>(l, stream)
+                                     : launch_converted<__nv_bfloat16, float>(l, stream);
+    case Type::float8_e4m3fn:
+      return launch_tuned<__nv_fp8_e4m3, float>(l, stream);
+    case Type::float8_e5m2:
+      return launch_tuned<__nv_fp8_e5m2, float>(l, stream);
+    case Type::float32:
+      return launch_tuned<float, float>(l, stream);
+    case Type::boolean:
+      return launch_converted<Boolean, float>(l, stream);
+    case Type::int8:
+      return launch_converted<int8_t, float>(l, stream);
+    case Type::int16:
+      return launch_converted<int16_t, float>(l, stream);
+    case Type::int32:
+      return launch_converted<int32_t, float>(l, stream);
+    case Type::int64:
+      return launch_converted<int64_t, float>(l, stream);
+    case Type::uint8:
+      return launch_converted<uint8_t, float>(l, stream);
+    case Type::uint16:
+      return launch_converted<uint16_t, float>(l, stream);
+    case Type::uint32:
+      return launch_converted<uint32_t, float>(l, stream);
+    case Type::uint64:
+      return launch_converted<uint64_t, float>(l, stream);
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace reduce_ops::sum

@@ -1,0 +1,172 @@
+"""``reduce::sum`` on a busy GPU: streams, graphs, starved launches, memory. What may overlap must not share slots."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+import reduce_ops
+from support import assert_same_bits, random_values
+
+pytestmark = pytest.mark.gpu
+
+SIZES = (40_001, 2**18 + 1, 2**20 + 3, 5_000_001)  # from two blocks to many
+
+
+def inputs_and_sums(dtype: torch.dtype = torch.float32) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    values = [random_values(n, dtype, seed=n) for n in SIZES]
+    return [(x.cuda(), reduce_ops.sum(x)) for x in values]
+
+
+def capture(x: torch.Tensor, calls: int = 1) -> tuple[torch.cuda.CUDAGraph, list[torch.Tensor]]:
+    reduce_ops.sum(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = [reduce_ops.sum(x) for _ in range(calls)]
+    return graph, results
+
+
+def test_graph_replays_with_new_values() -> None:
+    for n in SIZES:
+        x = random_values(n, torch.float32).cuda()
+        graph, (total,) = capture(x)
+        for seed in (1, 2, 3):
+            values = random_values(n, torch.float32, seed)
+            x.copy_(values)
+            graph.replay()
+            assert_same_bits(total, reduce_ops.sum(values), n)
+
+
+def test_many_graphs_come_and_go() -> None:
+    """More captures than one allocation of slots serves; those of dead graphs are used again."""
+    x = random_values(40_001, torch.float32).cuda()
+    expected = reduce_ops.sum(x)
+    before = torch.cuda.mem_get_info()[0]
+    for _ in range(200):
+        graph, (total,) = capture(x)
+        graph.replay()
+        assert_same_bits(total, expected)
+        del graph
+    torch.cuda.synchronize()
+    assert before - torch.cuda.mem_get_info()[0] < 64 * 2**20
+
+
+def test_a_million_sums_on_two_streams_and_a_replaying_graph() -> None:
+    """All overlap; every result is compared."""
+    pairs = inputs_and_sums()
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    x, expected = pairs[0]
+    graph, results = capture(x, calls=500)
+    wrong = torch.zeros((), dtype=torch.int64, device="cuda")
+    calls = 0
+    for step in range(1000):
+        with torch.cuda.stream(streams[2]):
+            graph.replay()
+            wrong += torch.stack(results).ne(expected.cuda()).sum()
+        calls += len(results)
+        for stream, (y, y_expected) in zip(streams, (pairs[step % 4], pairs[(step + 1) % 4]), strict=False):
+            with torch.cuda.stream(stream):
+                totals = torch.stack([reduce_ops.sum(y) for _ in range(250)])
+                mismatches = totals.ne(y_expected.item()).sum()
+            streams[2].wait_stream(stream)
+            with torch.cuda.stream(streams[2]):
+                wrong += mismatches
+            stream.wait_stream(streams[2])
+            calls += 250
+    torch.cuda.synchronize()
+    assert calls == 1_000_000
+    assert wrong.item() == 0
+
+
+def test_threads_share_a_stream() -> None:
+    pairs = inputs_and_sums()
+    results: list[list[torch.Tensor]] = [[] for _ in pairs]
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+
+    def work(i: int) -> None:
+        with torch.cuda.stream(stream):
+            for _ in range(500):
+                results[i].append(reduce_ops.sum(pairs[i][0]))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(pairs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cuda.synchronize()
+    for mine, (_, expected) in zip(results, pairs, strict=True):
+        assert_same_bits(torch.stack(mine), expected.expand(len(mine)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128])
+def test_one_multiprocessor(dtype: torch.dtype) -> None:
+    """Room for one or two blocks at a time: the block that waits for all others must not keep them from running."""
+    context = torch.cuda.GreenContext.create(num_sms=8, device_id=0)  # the fewest that an H200 gives away
+    pairs = inputs_and_sums(dtype)
+    context.set_context()
+    try:
+        for x, expected in pairs:
+            for _ in range(20):
+                assert_same_bits(reduce_ops.sum(x), expected)
+    finally:
+        context.pop_context()
+
+
+def test_waits_for_the_current_stream_and_not_for_the_host() -> None:
+    values = random_values(1_000_003, torch.float32)
+    x = torch.zeros_like(values, device="cuda")
+    filled = values.cuda()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        reduce_ops.sum(x)  # its slots are there from now on
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(200_000_000)
+            x.copy_(filled)
+            total = reduce_ops.sum(x)
+            strided = reduce_ops.sum(x[::3])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    side.synchronize()
+    assert_same_bits(total, reduce_ops.sum(values))
+    assert_same_bits(strided, reduce_ops.sum(values[::3]))
+
+
+def test_memory_beyond_the_input() -> None:
+    x = torch.ones(4, 2**25, device="cuda")
+    for view in (x, x.view(-1)[1:], x[:, ::2], x.t()):
+        reduce_ops.sum(view)
+        torch.cuda.synchronize()
+        before, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
+        torch.cuda.reset_peak_memory_stats()
+        reduce_ops.sum(view)
+        torch.cuda.synchronize()
+        assert torch.cuda.max_memory_allocated() - before < 2**21
+        assert free - torch.cuda.mem_get_info()[0] < 2**21
+
+
+def test_out_of_memory_leaves_it_usable() -> None:
+    x = torch.ones(2**28, device="cuda")
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(2**31 / torch.cuda.mem_get_info()[1])
+    try:
+        with pytest.raises(torch.OutOfMemoryError):
+            reduce_ops.sum(x, dtype=torch.int64)  # this pair of dtypes is converted first: 2 GiB beside the 1 GiB of x
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert reduce_ops.sum(torch.ones(40_001, device="cuda")) == 40_001
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_device_that_is_not_current() -> None:
+    x = random_values(1_000_003, torch.float32)
+    total = reduce_ops.sum(x.to("cuda:1"))
+    assert total.device == torch.device("cuda:1")
+    assert torch.cuda.current_device() == 0
+    assert_same_bits(total, reduce_ops.sum(x))
