@@ -2,10 +2,17 @@
 //
 // Changed: in round d the adds are dealt to the first threads, 0, 1, 2, ...: thread t does s[i] += s[i + d] with
 // i = 2 * d * t. The bits of the result are v0's.
+//
+//            v0: thread that adds        v1: thread that adds
+//   d = 1    0 2 4 6 8 10 12 14 ...      0 1 2 3 4 5 6 7 ...
+//   d = 2    0   4   8    12    ...      0 1 2 3 ...
+//   d = 4    0       8          ...      0 1 ...
+//
 // Faster because the workers of a round fill whole warps: 4, 2, then 1 warp has something to do and the others
 // only meet the barrier. (Below 32 workers, from d = 8 on, the one warp left diverges after all.) `%` is gone.
 // What limits it: bank conflicts. Neighbouring threads are 2d words apart, so that with 4-byte words 2, 4, 8, 8, 8,
 // 4, 2, 1 lanes of a warp meet in one of the 32 banks for d = 1, 2, 4, ..., 128, and are served one by one.
+// (Ladders that count from 1 call this rung V2.)
 
 #pragma once
 

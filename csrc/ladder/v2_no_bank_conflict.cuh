@@ -2,9 +2,18 @@
 //
 // Changed: rounds d = 128, 64, ..., 1; thread t < d does s[t] += s[t + d]. Another tree than v0's and v1's, so
 // floating-point results may differ from theirs in the last bits.
+//
+//   d = 128   s[0] += s[128]   s[1] += s[129]   ...   s[127] += s[255]
+//   d = 64    s[0] += s[64]    s[1] += s[65]    ...   s[63] += s[127]
+//   ...
+//   d = 1     s[0] += s[1]
+//
+// From here on no bank is hit twice, and the working threads are still the first ones: nothing of v1 is lost.
 // Faster because neighbouring threads touch neighbouring words: the 32 lanes of a warp hit 32 different banks.
 // What limits it: half of the threads never add, they only load one element and then wait at barriers. A block
 // is 256 elements, so most of its time goes into its start, its eight barriers and its end.
+//
+// (Ladders that count from 1 call this rung V3.)
 
 #pragma once
 
