@@ -1,5 +1,5 @@
 // Where elements come from. A source turns an aligned range of kChunk leaves into one value, by one warp; kernels.cuh
-// does the rest. The three differ in how a lane loads, not in the tree.
+// does the rest. The four differ in how a lane loads, not in the tree.
 
 #pragma once
 
