@@ -44,13 +44,44 @@ def sum_table(report: dict[str, Any]) -> str:
     ]
     for row in report["rows"]:
         exponent = row["n"].bit_length() - 1
-        if row["offset"] or row["n"] != 2**exponent or (row["dtype"] == "float32" and exponent % 2):
+        contiguous = row.get("layout", "contiguous") == "contiguous"  # older results have no other
+        if not contiguous or row["offset"] or row["n"] != 2**exponent or (row["dtype"] == "float32" and exponent % 2):
             continue
         seconds = row["seconds"]
         peer = min(time for name, time in seconds.items() if name not in ("reduce.sum", "read only"))
         times = " | ".join(f"{seconds[name] * 1e6:.2f}" if name in seconds else "" for name in names)
         lines.append(f"| {row['dtype']} | 2^{exponent} | {times} | {peer / seconds['reduce.sum']:.2f} x |")
     lines += ["", f"{versions(report['environment'])}."]
+    return "\n".join(lines) + "\n"
+
+
+def dims_table(report: dict[str, Any]) -> str:
+    """Return the Markdown tables of the race along dimensions: the groups, and the shapes of the list."""
+    lines = [
+        "| group | shapes | speed of the fastest peer | lowest | more than 1 % ahead | speed of `torch.sum` |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for group in report["groups"]:
+        lines.append(
+            f"| {group['name']} | {group['rows']} | {group['over_fastest_peer']:.3f} x | {group['least']:.3f} x "
+            f"| {group['ahead']} | {group['over_torch_sum']:.2f} x |"
+        )
+    rows = [row for row in report["rows"] if row["group"] == report["rows"][0]["group"]]
+    names = list(dict.fromkeys(name for row in rows for name in row["seconds"]))
+    lines += [
+        "",
+        f"| shape | dim | {' | '.join(names)} | GB/s | speed of the fastest peer | speed of `torch.sum` |",
+        "|---|---|" + "--:|" * (len(names) + 3),
+    ]
+    for row in rows:
+        seconds = row["seconds"]
+        times = " | ".join(f"{seconds[name] * 1e6:.2f}" if name in seconds else "" for name in names)
+        lines.append(
+            f"| {tuple(row['shape'])} | {', '.join(map(str, row['dim']))} | {times} "
+            f"| {row['bytes'] / seconds['reduce.sum'] / 1e9:.0f} "
+            f"| {row['over_fastest_peer']:.3f} x | {row['over_torch_sum']:.2f} x |"
+        )
+    lines += ["", f"Geometric means over the shapes of a group; times in us. {versions(report['environment'])}."]
     return "\n".join(lines) + "\n"
 
 
@@ -62,7 +93,7 @@ def versions(environment: dict[str, Any]) -> str:
     )
 
 
-TABLES = {"ladder": ladder_table, "sum": sum_table}
+TABLES = {"ladder": ladder_table, "sum": sum_table, "dims": dims_table}
 
 
 def table(file: str) -> str:

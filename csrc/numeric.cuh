@@ -12,6 +12,8 @@
 
 namespace reduce_ops {
 
+constexpr unsigned kFullWarp = 0xffffffff;  // the lanes of a shuffle
+
 /// A complex number is two independent sums. Laid out as PyTorch's: real part first.
 template <typename T>
 struct alignas(2 * sizeof(T)) Complex {
@@ -81,10 +83,26 @@ __device__ T select(bool condition, T a, T b) {
   }
 }
 
-/// The value of the lane `distance` further up in a full warp; a lane that would look past the warp gets its own.
+/// The values of another lane of a full warp, by components: that of lane `lane`, that of the lane whose number differs
+/// in the bits of `mask`, or that of the lane `distance` further up (past the warp, a lane gets its own).
+template <typename T>
+__device__ T shuffle(T x, int lane) {
+  if constexpr (is_complex<T>) {
+    return {__shfl_sync(kFullWarp, x.real, lane), __shfl_sync(kFullWarp, x.imag, lane)};
+  } else {
+    return __shfl_sync(kFullWarp, x, lane);
+  }
+}
+template <typename T>
+__device__ T shuffle_xor(T x, int mask) {
+  if constexpr (is_complex<T>) {
+    return {__shfl_xor_sync(kFullWarp, x.real, mask), __shfl_xor_sync(kFullWarp, x.imag, mask)};
+  } else {
+    return __shfl_xor_sync(kFullWarp, x, mask);
+  }
+}
 template <typename T>
 __device__ T shuffle_down(T x, int distance) {
-  constexpr unsigned kFullWarp = 0xffffffff;
   if constexpr (is_complex<T>) {
     return {__shfl_down_sync(kFullWarp, x.real, distance), __shfl_down_sync(kFullWarp, x.imag, distance)};
   } else {

@@ -60,4 +60,45 @@ void check_holds(std::string_view op, ScalarType input, ScalarType dtype) {
               " cannot hold the sum of a ", input, " tensor; pass a complex dtype, or sum self.real");
 }
 
+Type type_of(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Bool:
+      return Type::boolean;
+    case ScalarType::Char:
+      return Type::int8;
+    case ScalarType::Short:
+      return Type::int16;
+    case ScalarType::Int:
+      return Type::int32;
+    case ScalarType::Long:
+      return Type::int64;
+    case ScalarType::Byte:
+      return Type::uint8;
+    case ScalarType::UInt16:
+      return Type::uint16;
+    case ScalarType::UInt32:
+      return Type::uint32;
+    case ScalarType::UInt64:
+      return Type::uint64;
+    case ScalarType::Float8_e4m3fn:
+      return Type::float8_e4m3fn;
+    case ScalarType::Float8_e5m2:
+      return Type::float8_e5m2;
+    case ScalarType::Half:
+      return Type::float16;
+    case ScalarType::BFloat16:
+      return Type::bfloat16;
+    case ScalarType::Float:
+      return Type::float32;
+    case ScalarType::Double:
+      return Type::float64;
+    case ScalarType::ComplexFloat:
+      return Type::complex64;
+    case ScalarType::ComplexDouble:
+      return Type::complex128;
+    default:
+      TORCH_INTERNAL_ASSERT(false, "no kernel reads or writes ", dtype);
+  }
+}
+
 }  // namespace reduce_ops

@@ -6,6 +6,8 @@
 
 #include <string_view>
 
+#include "types.h"
+
 namespace reduce_ops {
 
 /// float32 for 16-bit and smaller floats, int64 for bool and integers, complex64 for complex32, else the dtype itself.
@@ -19,5 +21,9 @@ void check_summable(std::string_view op, std::string_view argument, c10::ScalarT
 
 /// Throws unless `dtype`, asked for as dtype=, can hold the sum of `input`: a real number cannot hold a complex one.
 void check_holds(std::string_view op, c10::ScalarType input, c10::ScalarType dtype);
+
+/// The name that kernels have for a dtype, of those that can be summed; complex32, which has none, is an internal
+/// error.
+Type type_of(c10::ScalarType dtype);
 
 }  // namespace reduce_ops

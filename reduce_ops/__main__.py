@@ -5,13 +5,14 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
 
-from reduce_ops import bench_ladder, bench_sum
+from reduce_ops import bench_dims, bench_ladder, bench_sum
 from reduce_ops.ladder import LADDER, Rung
 from reduce_ops.tensor_file import read_tensor
 
@@ -60,23 +61,22 @@ def _parser() -> argparse.ArgumentParser:
     bench = commands.add_parser(
         "bench",
         help="race the sums against torch.sum and other peers",
-        description="ladder (the default): the rungs on one input. sum: reduce.sum over sizes, dtypes and alignments.",
+        description="ladder (the default): the rungs on one input. sum: reduce.sum over sizes, dtypes, alignments and "
+        "layouts. dims: reduce.sum along dimensions, over shapes, dtypes and layouts.",
     )
     bench.add_argument(
-        "race", nargs="?", choices=("ladder", "sum"), default="ladder", help="what to race (default ladder)"
+        "race", nargs="?", choices=("ladder", "sum", "dims"), default="ladder", help="what to race (default ladder)"
     )
     source = bench.add_mutually_exclusive_group()
+    source.add_argument("--n", type=_count, help=f"ladder: elements (default 32 * 2**20 = {bench_ladder.REFERENCE_N})")
     source.add_argument(
-        "--n", type=_count, default=bench_ladder.REFERENCE_N, help="elements (default 32 * 2**20 = %(default)s)"
-    )
-    source.add_argument("--input", type=_tensor, metavar="FILE", help="sum the tensor of a .npy, .pt or .safetensors")
-    bench.add_argument(
-        "--dtype", choices=DTYPES, help="element type (ladder: default float32, or the file's; sum: all)"
+        "--input", type=_tensor, metavar="FILE", help="ladder: sum the tensor of a .npy, .pt or .safetensors"
     )
     bench.add_argument(
-        "--rungs", type=_rungs, default=list(LADDER), metavar="v0,v7", help="ladder: rungs (default all)"
+        "--dtype", choices=DTYPES, help="element type (ladder: default float32, or the file's; sum, dims: all)"
     )
-    bench.add_argument("--plot", type=Path, metavar="FILE", help="sum: also draw the figures, as .png or .svg")
+    bench.add_argument("--rungs", type=_rungs, metavar="v0,v7", help="ladder: rungs (default all)")
+    bench.add_argument("--plot", type=Path, metavar="FILE", help="sum, dims: also draw the figures, as .png or .svg")
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     return parser
 
@@ -88,19 +88,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, path in (("--json", options.json), ("--plot", options.plot)):
         if path and not path.parent.is_dir():
             parser.error(f"argument {name}: {path.parent} is not a folder")  # before minutes of measuring
-    if options.race == "sum" and options.input is not None:
-        parser.error("argument --input: only the ladder takes a file")
-    if options.race == "ladder" and options.plot:
-        parser.error("argument --plot: only the race of sum is drawn")
+    if options.race == "ladder":
+        if options.plot:
+            parser.error("argument --plot: only the races of sum and dims are drawn")
+    else:
+        for argument in ("n", "input", "rungs"):
+            if getattr(options, argument) is not None:
+                parser.error(f"argument --{argument}: only the ladder takes it, not {options.race}")
 
     try:
-        return _bench_sum(options) if options.race == "sum" else _bench_ladder(options)
+        return _bench_ladder(options) if options.race == "ladder" else _bench_sum(options)
     except NotImplementedError as error:  # a dtype, which only a file can bring, that has no sum
         parser.error(f"argument --input: {error}")
     except RuntimeError as error:
         if not _is_out_of_memory(error):
             raise
-        print(f"out of memory: {str(error).partition('. ')[0]}; try a smaller --n", file=sys.stderr)
+        advice = "; try a smaller --n" if options.race == "ladder" else ""
+        print(f"out of memory: {str(error).partition('. ')[0]}{advice}", file=sys.stderr)
         return 1
 
 
@@ -112,25 +116,27 @@ def _bench_ladder(options: argparse.Namespace) -> int:
     if options.input is not None:
         x = options.input.to(_device(), DTYPES.get(options.dtype)).flatten()
     else:
-        x = bench_ladder.random_input(options.n, DTYPES[options.dtype or "float32"], _device())
-    report = bench_ladder.run(x, options.rungs, show_progress=sys.stderr.isatty())
+        n = options.n or bench_ladder.REFERENCE_N
+        x = bench_ladder.random_input(n, DTYPES[options.dtype or "float32"], _device())
+    report = bench_ladder.run(x, options.rungs or LADDER, show_progress=sys.stderr.isatty())
     _publish(bench_ladder.table(report), bench_ladder.as_json(report), options.json)
     return 0
 
 
 def _bench_sum(options: argparse.Namespace) -> int:
-    cases = bench_sum.cases(_device(), DTYPES.get(options.dtype))
-    report = bench_sum.run(cases, show_progress=sys.stderr.isatty())
-    _publish(bench_sum.table(report), bench_sum.as_json(report), options.json)
+    races: dict[str, ModuleType] = {"sum": bench_sum, "dims": bench_dims}
+    bench = races[options.race]
+    report = bench.run(bench.cases(_device(), DTYPES.get(options.dtype)), show_progress=sys.stderr.isatty())
+    _publish(bench.table(report), bench.as_json(report), options.json)
     if options.plot:
-        bench_sum.plot(report, options.plot)
+        bench.plot(report, options.plot)
     return 0
 
 
 def _publish(table: Table, figures: dict[str, Any], path: Path | None) -> None:
     console = Console()
     if not console.is_terminal:
-        console = Console(width=140)
+        console = Console(width=160)
     console.print(table)
     if path:
         path.write_text(json.dumps(figures, indent=2) + "\n")

@@ -1,21 +1,17 @@
 """Races ``reduce.sum`` against ``torch.sum``, CUB, ``torch.compile`` and a kernel that only reads, at all sizes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from torch import Tensor
 
-from reduce_ops import _library, measure
+from reduce_ops import _library, measure, race
 from reduce_ops.bench_ladder import random_input
-
-OURS = "reduce.sum"
-READ = "read only"
+from reduce_ops.race import OURS, READ, TORCH
 
 CUB_DTYPES = (
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64),
@@ -29,29 +25,25 @@ OTHER_DTYPES = (
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
 )
 
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "transposed": lambda x: x.view(4096, 4096).t(),
+    "x[:, ::2]": lambda x: x.view(4096, 4096)[:, ::2],
+    "x[:, :4000]": lambda x: x.view(4096, 4096)[:, :4000],
+    "permuted (2, 0, 1)": lambda x: x.view(16, 1024, 1024).permute(2, 0, 1),
+    "channels_last": lambda x: x.view(16, 128, 128, 64).permute(0, 3, 1, 2),
+}
+"""Views of LAYOUT_N elements that are summed too, in the order of their logical index."""
 
-@dataclass(frozen=True)
-class Row:
-    """One input. Times are seconds of one call."""
+LAYOUT_N = 4096 * 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row(race.Row):
+    """One input."""
 
     n: int
-    dtype: str
-    bytes: int
     offset: int
     """Elements between the input and an address that is a multiple of 16."""
-    seconds: dict[str, float]
-    iqr: dict[str, float]
-
-    @property
-    def fastest_peer(self) -> str:
-        """The best of the others that also sum."""
-        peers = {name: time for name, time in self.seconds.items() if name not in (OURS, READ)}
-        return min(peers, key=peers.__getitem__)
-
-    @property
-    def over_fastest_peer(self) -> float:
-        """Speed over that of the fastest peer."""
-        return self.seconds[self.fastest_peer] / self.seconds[OURS]
 
 
 @dataclass(frozen=True)
@@ -65,25 +57,36 @@ class Report:
     """What a call costs the host."""
 
 
-Case = tuple[int, torch.dtype, int]
-"""n, dtype and offset of one input."""
+class Case(NamedTuple):
+    """One input."""
+
+    n: int
+    dtype: torch.dtype
+    offset: int = 0
+    layout: str = "contiguous"
+    compiled: bool = True
+    """Whether torch.compile, which takes seconds for each case, is among the peers."""
 
 
 def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
     """Return what is raced: powers of two in float32 or ``dtype``; without ``dtype`` also three sizes of every other.
 
-    Every fourth power comes with its neighbours: n - 1, n + 1 and a base off by one element.
+    Every power comes with its neighbours: n - 1, n + 1 and a base off by one element. In the end come views that are
+    not contiguous.
     """
+    first = dtype or torch.float32
     exponents = range(6, 32) if device.type == "cuda" else range(6, 25, 2)
-    result: list[Case] = []
+    result = []
     for exponent in exponents:
         n = 2**exponent
-        result.append((n, dtype or torch.float32, 0))
-        if exponent % 4 == 0:
-            result += [(size, dtype or torch.float32, offset) for size, offset in ((n - 1, 0), (n + 1, 0), (n, 1))]
+        result.append(Case(n, first))
+        compiled = exponent % 4 == 0
+        result += [Case(size, first, offset, compiled=compiled) for size, offset in ((n - 1, 0), (n + 1, 0), (n, 1))]
     if dtype is None:
         largest = 2**30 if device.type == "cuda" else 2**24  # bytes
-        result += [(n, other, 0) for other in OTHER_DTYPES for n in (2**12, 2**20, largest // other.itemsize)]
+        result += [Case(n, other) for other in OTHER_DTYPES for n in (2**12, 2**20, largest // other.itemsize)]
+    base = torch.empty(LAYOUT_N, dtype=first, device="meta")
+    result += [Case(view(base).numel(), first, 0, layout, compiled=False) for layout, view in LAYOUTS.items()]
     return result
 
 
@@ -91,25 +94,7 @@ def run(cases: Sequence[Case], *, show_progress: bool = False) -> Report:
     """Time all contenders on each input, in one run on the same buffers."""
     _library.load("reduce_ops_bench")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    rows = []
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not show_progress) as progress:
-        for n, dtype, offset in progress.track(cases, description="timing"):
-            x = random_input(n + offset, dtype, device)
-            functions = _contenders(x[offset:])
-            if offset:
-                functions = {name: _at_offset(function, offset) for name, function in functions.items()}
-            times = measure.call_times(functions, x)
-            rows.append(
-                Row(
-                    n=n,
-                    dtype=str(dtype).removeprefix("torch."),
-                    bytes=n * dtype.itemsize,
-                    offset=offset,
-                    seconds={name: time.median for name, time in times.items()},
-                    iqr={name: time.iqr for name, time in times.items()},
-                )
-            )
+    rows = race.run(cases, lambda case: _timed(case, device), show_progress=show_progress)
     host = measure.host_times(_host_contenders(), random_input(measure.HOST_N, torch.float32, device))
     return Report(
         benchmark="sum",
@@ -119,33 +104,22 @@ def run(cases: Sequence[Case], *, show_progress: bool = False) -> Report:
     )
 
 
-def _at_offset(function: measure.Function, offset: int) -> measure.Function:
-    return lambda x: function(x[offset:])
+def _timed(case: Case, device: torch.device) -> Row:
+    if case.layout == "contiguous":
+        x = random_input(case.n + case.offset, case.dtype, device)[case.offset :]
+    else:
+        x = LAYOUTS[case.layout](random_input(LAYOUT_N, case.dtype, device))
+    return Row(n=case.n, offset=case.offset, layout=case.layout, **race.measured(_contenders(case, x), x))
 
 
-def _contenders(x: Tensor) -> dict[str, measure.Function]:
+def _contenders(case: Case, x: Tensor) -> dict[str, measure.Function]:
     functions: dict[str, measure.Function] = {OURS: torch.ops.reduce.sum}
-    if x.data_ptr() % 16 == 0:
+    if x.is_contiguous() and x.data_ptr() % 16 == 0:
         functions[READ] = torch.ops.reduce_bench.read
-    float8 = x.dtype.is_floating_point and x.dtype.itemsize == 1
-    functions["torch.sum"] = (lambda t: torch.sum(t.float())) if float8 else torch.sum
-    if x.is_cuda:
-        if x.dtype in CUB_DTYPES:
-            functions["CUB"] = torch.ops.reduce_bench.cub_sum
-        if not x.dtype.is_complex:  # which Inductor hands back to torch.sum
-            functions["torch.compile"] = _compiled_sum(x)
-    return functions
-
-
-def _compiled_sum(x: Tensor) -> measure.Function:
-    """A fresh compilation for this very shape, as Inductor does best."""
-    torch.compiler.reset()
-    float8 = x.dtype.is_floating_point and x.dtype.itemsize == 1
-    compiled: measure.Function = torch.compile(
-        (lambda t: t.float().sum()) if float8 else (lambda t: t.sum()), fullgraph=True, dynamic=False
-    )
-    compiled(x)
-    return compiled
+    functions[TORCH] = race.torch_sum(x.dtype)
+    if x.is_cuda and x.is_contiguous() and x.dtype in CUB_DTYPES:
+        functions["CUB"] = torch.ops.reduce_bench.cub_sum
+    return functions | (race.compiled_sum(x) if case.compiled else {})
 
 
 def _host_contenders() -> dict[str, measure.Function]:
@@ -166,15 +140,14 @@ def as_json(report: Report) -> dict[str, Any]:
 
 def table(report: Report) -> Table:
     """Lay a report out for a terminal."""
-    on_gpu = "driver" in report.environment
     host = ", ".join(f"{name} {seconds * 1e6:.2f}" for name, seconds in report.host_seconds.items())
     table = Table(
-        title=f"{report.environment['device']}, us of one call" + ("" if on_gpu else " - CPU figures"),
+        title=race.title(report.environment),
         caption=f"cost of a call to the host, {measure.HOST_N} elements, us: {host}",
         title_justify="left",
         caption_justify="left",
     )
-    names = list(dict.fromkeys(name for row in report.rows for name in row.seconds))
+    names = race.names_of(report.rows)
     table.add_column("dtype", no_wrap=True)
     for heading in ("n", *names, "of read", "vs fastest"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -183,7 +156,7 @@ def table(report: Report) -> Table:
         table.add_row(
             row.dtype,
             _size(row),
-            *(f"{row.seconds[name] * 1e6:.2f}" if name in row.seconds else "" for name in names),
+            *race.microseconds(row, names),
             f"{read / row.seconds[OURS]:.1%}" if read else "",
             f"{row.over_fastest_peer:.2f}x",
         )
@@ -191,7 +164,9 @@ def table(report: Report) -> Table:
 
 
 def _size(row: Row) -> str:
-    """As 2^20, 2^20 - 1 or 2^20 at +1 (off by one element)."""
+    """As 2^20, 2^20 - 1, 2^20 at +1 (off by one element) or the layout, whose size is always the same."""
+    if row.layout != "contiguous":
+        return row.layout
     exponent = max(1, row.n).bit_length() - 1
     for power, difference in ((2**exponent, row.n - 2**exponent), (2 ** (exponent + 1), row.n - 2 ** (exponent + 1))):
         if abs(difference) <= 1:
@@ -208,9 +183,11 @@ def plot(report: Report, path: Path) -> None:
     from matplotlib import pyplot
 
     rows = [
-        row for row in report.rows if row.dtype == report.rows[0].dtype and not row.offset and row.n & (row.n - 1) == 0
+        row
+        for row in report.rows
+        if (row.dtype, row.layout, row.offset) == (report.rows[0].dtype, "contiguous", 0) and row.n & (row.n - 1) == 0
     ]
-    names = list(dict.fromkeys(name for row in rows for name in row.seconds))
+    names = race.names_of(rows)
     figure, (times, shares) = pyplot.subplots(2, 1, sharex=True, figsize=(8, 8), height_ratios=(2, 1))
     for name in names:
         points = [(row.n, row.seconds[name], row.seconds[READ]) for row in rows if name in row.seconds]

@@ -50,6 +50,12 @@ def host_times(
     return _timer_times(functions, like[:HOST_N].clone(), tick)
 
 
+def copy_of_view(x: Tensor) -> Tensor:
+    """Return the same view of a copy of the storage of ``x``: clone() would close gaps and align its first element."""
+    storage = x.untyped_storage().clone()
+    return torch.empty(0, dtype=x.dtype, device=x.device).set_(storage, x.storage_offset(), x.shape, x.stride())
+
+
 def _timer_times(functions: Mapping[str, Function], x: Tensor, tick: Callable[[], None]) -> dict[str, Time]:
     times = {}
     for name, function in functions.items():
@@ -70,9 +76,9 @@ def _graph_times(
     overwritten before every replay. Functions take turns from replay to replay, so that a drifting clock meets all.
     """
     l2 = torch.cuda.get_device_properties(x.device).L2_cache_size
-    copies = min(max(2, math.ceil(4 * l2 / max(1, x.nbytes))), 64)
+    copies = min(max(2, math.ceil(4 * l2 / max(1, x.untyped_storage().nbytes()))), 64)
     calls = max(copies, 16)
-    buffers = [x, *(x.clone() for _ in range(copies - 1))]
+    buffers = [x, *(copy_of_view(x) for _ in range(copies - 1))]
     evict = torch.empty(4 * l2, dtype=torch.uint8, device=x.device)
 
     graphs = {}

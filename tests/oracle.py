@@ -8,7 +8,8 @@ one step of every thread: all of them read before any of them writes, as between
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -183,6 +184,20 @@ def ladder_sum(x: np.ndarray, version: int, block_size: int | None = None) -> np
     return x[0] if len(x) else x.dtype.type(0)
 
 
+# ---- the canonical order ----
+
+
+def tree_sum(x: np.ndarray) -> np.ndarray:
+    """The specification, along the last axis: (..., n) -> (...)."""
+    if x.shape[-1] == 0:
+        return np.zeros(x.shape[:-1], x.dtype)
+    with np.errstate(all="ignore"):
+        while x.shape[-1] > 1:
+            even = x.shape[-1] // 2 * 2
+            x = np.concatenate([x[..., 0:even:2] + x[..., 1:even:2], x[..., even:]], axis=-1)
+    return x[..., 0]
+
+
 # ---- from and to torch ----
 
 
@@ -204,3 +219,24 @@ def expected_sum(
 ) -> torch.Tensor:
     total = ladder_sum(accumulated_values(x, dtype), version, block_size)
     return torch.from_numpy(np.asarray(total)).to(dtype or result_dtype(x.dtype))
+
+
+def canonical_sum(
+    x: torch.Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """What reduce.sum computes: the elements of one output are taken in row-major order of the reduced dimensions."""
+    rank = x.dim()
+    dims = [dim] if isinstance(dim, int) else list(dim or range(rank))
+    reduced = sorted(d % rank for d in dims) if rank else []
+    kept = [d for d in range(rank) if d not in reduced]
+    values = accumulated_values(x, dtype).reshape(x.shape).transpose(kept + reduced)
+    kept_sizes = [x.shape[d] for d in kept]
+    n = math.prod(x.shape[d] for d in reduced)
+    totals = torch.from_numpy(np.array(tree_sum(values.reshape(*kept_sizes, n))))
+    for d in reduced if keepdim else []:
+        totals = totals.unsqueeze(d)
+    return totals.to(dtype or result_dtype(x.dtype))

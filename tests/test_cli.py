@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from reduce_ops import LADDER, bench_sum
+from reduce_ops import LADDER, bench_dims, bench_ladder, bench_sum, measure
 from reduce_ops.__main__ import main
 
+ONLY_LADDER = (["--n", str(bench_ladder.REFERENCE_N)], ["--rungs", "v0"], ["--input", "x.npy"])
 NAMES = [rung.name for rung in LADDER] + ["torch.sum"]
 
 
@@ -164,6 +166,8 @@ def test_input_file_with_dtype(tmp_path: Path) -> None:
         (["--input", "sparse.pt"], "--input"),
         (["--input", "x.npy", "--n", "5"], "--n"),
         (["--speed"], "--speed"),
+        (["--plot", "ladder.png"], "--plot"),
+        *[([race, *option], option[0]) for race in ("sum", "dims") for option in ONLY_LADDER],
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
@@ -213,28 +217,112 @@ def test_no_command_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     assert "COMMAND" in capfd.readouterr().err
 
 
+def name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 def test_race_of_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    cases = [(4096, torch.float32, 0), (4097, torch.float32, 0), (4096, torch.float32, 1), (300, torch.int8, 0)]
+    cases = [
+        *(bench_sum.Case(4096, torch.float32, 0), bench_sum.Case(4097, torch.float32, 0)),
+        *(bench_sum.Case(4096, torch.float32, 1), bench_sum.Case(300, torch.int8, 0)),
+        bench_sum.Case(4096 * 2048, torch.float32, 0, "x[:, ::2]", compiled=False),
+    ]
     monkeypatch.setattr(bench_sum, "cases", lambda device, dtype: cases)
     plot = tmp_path / "sum.png"
     assert main(["bench", "sum", "--json", str(tmp_path / "sum.json"), "--plot", str(plot)]) == 0
     report = figures(tmp_path / "sum.json")
     assert report["benchmark"] == "sum"
-    assert [(row["n"], row["dtype"], row["offset"]) for row in report["rows"]] == [
-        (n, str(dtype).removeprefix("torch."), offset) for n, dtype, offset in cases
+    assert [(row["n"], row["dtype"], row["offset"], row["layout"]) for row in report["rows"]] == [
+        (case.n, name(case.dtype), case.offset, case.layout) for case in cases
     ]
     for row in report["rows"]:
         assert {"reduce.sum", "torch.sum"} <= row["seconds"].keys()
+        assert ("read only" in row["seconds"]) == (row["offset"] == 0 and row["layout"] == "contiguous")
         assert all(seconds > 0 for seconds in row["seconds"].values())
+        assert row["bytes"] == row["n"] * getattr(torch, row["dtype"]).itemsize
     assert {"torch.sum", "reduce_ops.sum"} <= report["host_seconds"].keys()
     assert plot.read_bytes().startswith(b"\x89PNG")
     table = capfd.readouterr().out
-    for text in ("2^12", "2^12 + 1", "2^12 at +1", "300"):
+    for text in ("2^12", "2^12 + 1", "2^12 at +1", "300", "x[:, ::2]"):
         assert f" {text} " in table
 
 
 def test_cases_of_sum() -> None:
     cases = bench_sum.cases(torch.device("cuda"))
-    assert {2**exponent for exponent in range(6, 32)} <= {n for n, dtype, offset in cases if dtype == torch.float32}
-    assert {(2**28 - 1, torch.float32, 0), (2**28 + 1, torch.float32, 0), (2**28, torch.float32, 1)} <= set(cases)
-    assert all(dtype == torch.int8 for _, dtype, _ in bench_sum.cases(torch.device("cpu"), torch.int8))
+    float32 = {(case.n, case.offset) for case in cases if case.dtype == torch.float32}
+    for exponent in range(6, 32):
+        n = 2**exponent
+        assert {(n, 0), (n - 1, 0), (n + 1, 0), (n, 1)} <= float32
+    for case in cases:
+        assert case.compiled or case.n.bit_count() != 1 or case.offset or case.layout != "contiguous"
+    assert {case.layout for case in cases} == {"contiguous", *bench_sum.LAYOUTS}
+    assert all(case.dtype == torch.int8 for case in bench_sum.cases(torch.device("cpu"), torch.int8))
+
+
+def test_layouts_of_sum() -> None:
+    x = torch.empty(bench_sum.LAYOUT_N, device="meta")
+    for layout, view in bench_sum.LAYOUTS.items():
+        assert not view(x).is_contiguous(), layout
+
+
+def test_race_of_dims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    cases = [
+        bench_dims.Case("list", (2**16, 3), (0,)),
+        bench_dims.Case("list", (3, 2**16 + 1), (1,)),
+        bench_dims.Case("training", (4, 3, 5, 6), (0, 2, 3), layout="channels_last"),
+        bench_dims.Case("dtypes", (64, 32), (1,), torch.int8),
+    ]
+    monkeypatch.setattr(bench_dims, "cases", lambda device, dtype: cases)
+    plot = tmp_path / "dims.png"
+    assert main(["bench", "dims", "--json", str(tmp_path / "dims.json"), "--plot", str(plot)]) == 0
+    report = figures(tmp_path / "dims.json")
+    assert report["benchmark"] == "dims"
+    rows = report["rows"]
+    assert [(row["group"], tuple(row["shape"]), tuple(row["dim"]), row["dtype"], row["layout"]) for row in rows] == [
+        (case.group, case.shape, case.dim, name(case.dtype), case.layout) for case in cases
+    ]
+    for row in rows:
+        ours, peers = (
+            row["seconds"]["reduce.sum"],
+            [row["seconds"][peer] for peer in row["seconds"].keys() - {"reduce.sum"}],
+        )
+        assert row["over_fastest_peer"] == pytest.approx(min(peers) / ours)
+        assert row["over_torch_sum"] == pytest.approx(row["seconds"]["torch.sum"] / ours)
+    first = report["groups"][0]
+    ratios = [row["over_fastest_peer"] for row in rows[:2]]
+    assert [group["name"] for group in report["groups"]] == ["list", "training", "dtypes"]
+    assert first["rows"] == 2
+    assert first["least"] == pytest.approx(min(ratios))
+    assert first["over_fastest_peer"] == pytest.approx((ratios[0] * ratios[1]) ** 0.5)
+    assert first["ahead"] == sum(ratio > 1.01 for ratio in ratios)
+    assert {"torch.sum", "reduce_ops.sum"} <= report["host_seconds"].keys()
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    table = capfd.readouterr().out
+    for text in ("(2^16, 3)", "(3, 2^16+1)", "0, 2, 3", "channels_last", "int8"):
+        assert f" {text} " in table
+    assert ("CPU figures" in table) == (not torch.cuda.is_available())
+
+
+@pytest.mark.parametrize("kind", ["cuda", "cpu"])
+def test_cases_of_dims(kind: str) -> None:
+    cases = bench_dims.cases(torch.device(kind))
+    assert len(set(cases)) == len(cases)
+    assert {"list", "neighbours", "training", "dtypes"} <= {case.group for case in cases}
+    for case in cases:
+        meta = bench_dims.LAYOUTS[case.layout](case.shape, partial(torch.empty, dtype=case.dtype, device="meta"))
+        assert meta.shape == case.shape and meta.dtype == case.dtype
+        torch.sum(meta, case.dim)  # there are such dimensions
+    assert {case.dtype for case in bench_dims.cases(torch.device(kind), torch.float64)} == {torch.float64}
+    if kind == "cuda":
+        assert sum(case.group == "list" for case in cases) == 24
+        widths = {case.shape[-1] for case in cases if case.group == "neighbours"}
+        assert {9, 12, 17, 24, 31} <= widths
+
+
+@pytest.mark.parametrize("layout", bench_dims.LAYOUTS)
+def test_buffers_lie_in_memory_as_the_input_does(layout: str) -> None:
+    x = bench_dims.make_input(bench_dims.Case("", (4, 3, 8, 6), (1,), layout=layout), torch.device("cpu"))
+    y = measure.copy_of_view(x)
+    assert torch.equal(x, y)
+    assert (x.stride(), x.storage_offset()) == (y.stride(), y.storage_offset())
+    assert x.untyped_storage().data_ptr() != y.untyped_storage().data_ptr()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 import torch
@@ -161,6 +164,70 @@ def test_out_of_memory_leaves_it_usable() -> None:
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert reduce_ops.sum(torch.ones(40_001, device="cuda")) == 40_001
+
+
+def _fails_and_goes_on() -> None:
+    """In a process of its own: PyTorch's random numbers and its allocator never hear that a capture has failed."""
+    pairs = inputs_and_sums()
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    failed = []
+
+    def failing_capture(stream: torch.cuda.Stream, body: Callable[[], None]) -> None:
+        failed.append(torch.cuda.CUDAGraph())  # whose end the allocator would not survive
+        with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(failed[-1], stream=stream):
+            body()
+
+    def sum_all() -> None:
+        for x, _ in pairs:
+            reduce_ops.sum(x)
+
+    def check(when: str) -> None:
+        torch.cuda.synchronize()
+        for x, expected in pairs:
+            for stream in (torch.cuda.current_stream(), *streams):
+                with torch.cuda.stream(stream):
+                    assert_same_bits(reduce_ops.sum(x), expected, when)
+        for i in (0, -1):
+            x, expected = pairs[i]
+            graph, totals = capture(x, calls=3)
+            graph.replay()
+            for total in totals:
+                assert_same_bits(total, expected, when)
+
+    def wait() -> None:
+        sum_all()
+        torch.cuda.synchronize()  # ends the capture
+
+    def go_on_after_it_failed() -> None:
+        with pytest.raises(RuntimeError):
+            torch.cuda.synchronize()
+        for x, _ in pairs:
+            with pytest.raises(RuntimeError):
+                reduce_ops.sum(x)  # cannot be launched
+
+    def raise_something() -> None:
+        sum_all()
+        raise KeyError("of the user's")
+
+    check("at first")
+    for stream in streams:
+        with pytest.raises(RuntimeError):
+            failing_capture(stream, wait)
+        check("after a capture that waited for the device")
+        with pytest.raises(RuntimeError):
+            failing_capture(stream, go_on_after_it_failed)
+        check("after sums in a capture that had failed")
+        with pytest.raises(KeyError):
+            failing_capture(stream, raise_something)
+        check("after a capture that an exception ended")
+        with torch.cuda.stream(stream), pytest.raises(torch.OutOfMemoryError):
+            reduce_ops.sum(pairs[0][0][:1].expand(2**42, 2), 1)  # 16 TiB of results
+        check("after memory ran out")
+
+
+def test_failures_leave_it_usable() -> None:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        pool.submit(_fails_and_goes_on).result(timeout=300)
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

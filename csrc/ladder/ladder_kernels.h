@@ -7,11 +7,9 @@
 #include <cstdint>
 
 #include "ladder/schedule.h"
+#include "types.h"
 
 namespace reduce_ops::ladder {
-
-/// The element types of types.def, named as PyTorch's dtypes.
-enum class Type { float16, bfloat16, float32, float64, int32, int64, complex64, complex128 };
 
 /// One launch of a rung: a[0..n), n > 0, into grid.blocks sums.
 struct Pass {

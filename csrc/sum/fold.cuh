@@ -19,6 +19,53 @@ constexpr int kLoadBytes = 16;  // what one lane loads at once
 template <typename In>
 constexpr int kPerLoad = kLoadBytes / static_cast<int>(sizeof(In));
 
+/// A load of bytes that are used once: through to the registers, without a place in L1. Word: uint4, uint2 or uint32_t.
+template <typename Word>
+__device__ Word load_once(const Word* p) {
+  Word v;
+  if constexpr (sizeof(Word) == 16) {
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+  } else if constexpr (sizeof(Word) == 8) {
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+  } else {
+    asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
+  }
+  return v;
+}
+
+/// Starts to copy 16 bytes to shared memory, past the registers and L1.
+__device__ inline void copy_async(uint4* shared, const uint4* p) {
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(p) : "memory");
+}
+
+/// Until the copies that this thread started are there.
+__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+/// Rounds kCount sums and stores them, marked as the first to leave the caches. p: aligned to all of them together, or
+/// to 16 bytes.
+template <int kCount, typename Out, typename Acc>
+__device__ void store_streaming(Out* p, const Acc (&sum)[kCount]) {
+  constexpr int kBytes = kCount * static_cast<int>(sizeof(Out));
+  Out rounded[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) rounded[i] = convert<Out>(sum[i]);
+  using Word = std::conditional_t<
+      kBytes % 16 == 0, uint4,
+      std::conditional_t<kBytes % 8 == 0, uint2, std::conditional_t<kBytes % 4 == 0, unsigned, unsigned short>>>;
+  Word word[kBytes / sizeof(Word)];
+  memcpy(word, rounded, kBytes);
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(kBytes / sizeof(Word)); ++i) __stcs(reinterpret_cast<Word*>(p) + i, word[i]);
+}
+
+template <int n>
+constexpr int kLog2 = kLog2<n / 2> + 1;
+template <>
+constexpr int kLog2<1> = 0;
+
 /// x[0..kCount) as a tree. By recursion, because nvcc leaves a loop over halves rolled from 16 values on, and then
 /// the array goes to local memory.
 template <int kCount, typename Acc>
@@ -30,25 +77,58 @@ __device__ Acc fold_array(const Acc* x) {
   }
 }
 
+/// Adds the elements of one load, of one or two bytes each, to an integer of 32 bits: a word takes one dot product with
+/// ones, instead of 4 or 2 conversions and 64-bit additions, which would take longer than the memory.
+template <typename In, typename Sum>
+__device__ void add_narrow(const uint4& load, Sum& sum) {
+  constexpr uint32_t kOnes = 0x01010101;
+  const auto add = [&sum](uint32_t word) {
+    if constexpr (std::is_same_v<In, Boolean>) {
+      sum = __dp4a(__vcmpne4(word, 0) & kOnes, kOnes, sum);  // any byte but 0 is true
+    } else if constexpr (sizeof(In) == 1) {
+      sum = __dp4a(static_cast<Sum>(word), static_cast<Sum>(kOnes), sum);
+    } else {
+      sum = __dp2a_lo(static_cast<Sum>(word), static_cast<Sum>(kOnes), sum);
+    }
+  };
+  add(load.x);
+  add(load.y);
+  add(load.z);
+  add(load.w);
+}
+
+template <typename In>
+using NarrowSum = std::conditional_t<std::is_signed_v<In>, int, unsigned>;
+
+/// What a thread adds up to 2^15 elements in, before they go on in Acc: narrow integers in 32 bits, half the work.
+template <typename In, typename Acc>
+using Partial = std::conditional_t<std::is_integral_v<Acc> && sizeof(In) <= 2, NarrowSum<In>, Acc>;
+
+/// From Partial to Acc.
+template <typename Acc, typename T>
+__device__ Acc widen(T x) {
+  if constexpr (std::is_integral_v<Acc>) {
+    return static_cast<Acc>(static_cast<int64_t>(x));
+  } else {
+    return x;
+  }
+}
+
 /// The elements of one load.
 template <typename In, typename Acc>
 __device__ Acc fold_load(const uint4& load) {
-  constexpr int kCount = kPerLoad<In>;
-  In element[kCount];
-  memcpy(element, &load, sizeof load);
-  Acc x[kCount];
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) x[i] = convert<Acc>(element[i]);
-  return fold_array<kCount>(x);
-}
-
-template <typename T>
-__device__ T shuffle_xor(T x, int mask) {
-  constexpr unsigned kFullWarp = 0xffffffff;
-  if constexpr (is_complex<T>) {
-    return {__shfl_xor_sync(kFullWarp, x.real, mask), __shfl_xor_sync(kFullWarp, x.imag, mask)};
+  if constexpr (std::is_integral_v<Acc> && sizeof(In) <= 2) {
+    NarrowSum<In> sum = 0;
+    add_narrow<In>(load, sum);
+    return widen<Acc>(sum);
   } else {
-    return __shfl_xor_sync(kFullWarp, x, mask);
+    constexpr int kCount = kPerLoad<In>;
+    In element[kCount];
+    memcpy(element, &load, sizeof load);
+    Acc x[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) x[i] = convert<Acc>(element[i]);
+    return fold_array<kCount>(x);
   }
 }
 
@@ -60,21 +140,21 @@ __device__ Acc fold_lanes(Acc x) {
   return x;
 }
 
-/// kCount values a lane: value u of all lanes comes before value u + 1 of any. Every lane gets the result.
+/// kCount values a lane, each to be folded over kLanes neighbouring lanes. A lane gets the sum of one of them, that of
+/// number exchanged<kCount>(lane); kCount <= kLanes.
 ///
 /// Lanes 2i and 2i + 1 each hold a half of the pair sums they both need: each gives away one half of its values and
 /// adds the half it is given to the half it keeps. So the number of values halves with every step, and 8 values cost 12
-/// shuffles instead of 8 * 5 + 3.
-template <int kCount, int kMask = 1, typename Acc>
-__device__ Acc fold_exchange(Acc (&x)[kCount], unsigned lane) {
+/// shuffles instead of 8 * 5.
+template <int kCount, int kLanes = kWarpSize, int kMask = 1, typename Acc>
+__device__ Acc exchange(Acc (&x)[kCount], unsigned lane) {
   if constexpr (kCount == 1) {
     Acc sum = x[0];
 #pragma unroll
-    for (int mask = kMask; mask < kWarpSize; mask *= 2) sum += shuffle_xor(sum, mask);  // the lanes of one value
-#pragma unroll
-    for (int mask = kMask / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);  // value 0 + 1, 2 + 3, ...
+    for (int mask = kMask; mask < kLanes; mask *= 2) sum += shuffle_xor(sum, mask);
     return sum;
   } else {
+    static_assert(kMask < kLanes);
     constexpr int kHalf = kCount / 2;
     const bool upper = lane & kMask;
     Acc kept[kHalf];
@@ -83,48 +163,49 @@ __device__ Acc fold_exchange(Acc (&x)[kCount], unsigned lane) {
       const Acc given = select(upper, x[i], x[i + kHalf]);
       kept[i] = select(upper, x[i + kHalf], x[i]) + shuffle_xor(given, kMask);
     }
-    return fold_exchange<kHalf, kMask * 2>(kept, lane);
+    return exchange<kHalf, kLanes, kMask * 2>(kept, lane);
   }
 }
 
-/// The same for elements of one or two bytes, into an integer. The sum of a chunk fits 32 bits (4096 * 255, 2048 *
-/// 65535), so a word takes one dot product with ones, instead of 4 or 2 conversions and 64-bit additions, which would
-/// take longer than the memory, and the warp one instruction.
-template <typename In, int kLoads>
-__device__ int64_t sum_narrow(const uint4 (&load)[kLoads]) {
-  static_assert(kLoads <= 8);
-  constexpr uint32_t kOnes = 0x01010101;
-  using Sum = std::conditional_t<std::is_signed_v<In>, int, unsigned>;
-  Sum sum = 0;
-  const auto add = [&sum](uint32_t word) {
-    if constexpr (std::is_same_v<In, Boolean>) {
-      sum = __dp4a(__vcmpne4(word, 0) & kOnes, kOnes, sum);  // any byte but 0 is true
-    } else if constexpr (sizeof(In) == 1) {
-      sum = __dp4a(static_cast<Sum>(word), static_cast<Sum>(kOnes), sum);
-    } else {
-      sum = __dp2a_lo(static_cast<Sum>(word), static_cast<Sum>(kOnes), sum);
-    }
-  };
+/// The lowest bit of the lane chooses the upper or lower half of the values, the next one the half of that, ...
+template <int kCount>
+__device__ unsigned exchanged(unsigned lane) {
+  return kCount == 1 ? 0 : __brev(lane % kCount) >> (32 - kLog2<kCount>);
+}
+
+/// kCount values a lane: value u of all lanes comes before value u + 1 of any. Every lane gets the result. kLanes: of
+/// neighbouring lanes that fold together.
+template <int kCount, int kLanes = kWarpSize, typename Acc>
+__device__ Acc fold_exchange(Acc (&x)[kCount], unsigned lane) {
+  if constexpr (std::is_integral_v<Acc>) {  // integers wrap, so their order is free: fewer shuffles
+    Acc sum = fold_array<kCount>(x);
 #pragma unroll
-  for (int u = 0; u < kLoads; ++u) {
-    add(load[u].x);
-    add(load[u].y);
-    add(load[u].z);
-    add(load[u].w);
+    for (int mask = 1; mask < kLanes; mask *= 2) sum += shuffle_xor(sum, mask);
+    return sum;
+  } else if constexpr (kCount <= kLanes) {
+    Acc sum = exchange<kCount, kLanes>(x, lane);
+#pragma unroll
+    for (int mask = kCount / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);  // value 0 + 1, 2 + 3, ...
+    return sum;
+  } else {  // over the lanes one by one, then what are neighbouring values
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+      for (int mask = 1; mask < kLanes; mask *= 2) x[i] += shuffle_xor(x[i], mask);
+    }
+    return fold_array<kCount>(x);
   }
-  return __reduce_add_sync(0xffffffff, sum);
 }
 
 /// The elements of kLoads loads a lane: load u of all lanes comes before load u + 1 of any. Every lane gets the result.
 template <typename In, typename Acc, int kLoads>
 __device__ Acc fold_chunk(const uint4 (&load)[kLoads], unsigned lane) {
   if constexpr (std::is_integral_v<Acc> && sizeof(In) <= 2) {
-    return sum_narrow<In>(load);
-  } else if constexpr (std::is_integral_v<Acc>) {
-    Acc sum = 0;  // integers wrap, so their order is free: no exchange is needed to keep it
+    static_assert(kLoads <= 8);  // the sum of a warp fits: 4096 * 255, 2048 * 65535
+    NarrowSum<In> sum = 0;
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) sum += fold_load<In, Acc>(load[u]);
-    return fold_lanes(sum);
+    for (int u = 0; u < kLoads; ++u) add_narrow<In>(load[u], sum);
+    return widen<Acc>(__reduce_add_sync(kFullWarp, sum));
   } else {
     Acc x[kLoads];
 #pragma unroll
@@ -132,5 +213,39 @@ __device__ Acc fold_chunk(const uint4 (&load)[kLoads], unsigned lane) {
     return fold_exchange(x, lane);
   }
 }
+
+/// Adds kCount rows of nodes that come in order, all of the same size, as a binary counter counts: node[l] is there
+/// where bit l of the number of nodes so far is set, and stands for 2^l of them. Up to 2^(kLevels - 1) nodes.
+template <int kLevels, int kCount, typename Acc>
+struct Counter {
+  Acc node[kLevels][kCount];
+
+  /// x: node number `index`; overwritten.
+  __device__ void push(Acc (&x)[kCount], int index) {
+#pragma unroll
+    for (int l = 0; l < kLevels; ++l) {
+      if ((index >> l & 1) == 0) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) node[l][i] = x[i];
+        return;
+      }
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) x[i] = node[l][i] + x[i];
+    }
+  }
+
+  /// The node above all `count` that were pushed.
+  __device__ void total(int count, Acc (&sum)[kCount]) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum[i] = identity<Acc>();
+#pragma unroll
+    for (int l = 0; l < kLevels; ++l) {
+      if (count >> l & 1) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) sum[i] = node[l][i] + sum[i];
+      }
+    }
+  }
+};
 
 }  // namespace reduce_ops::sum

@@ -8,18 +8,18 @@
 
 namespace reduce_ops::sum {
 
-// As reduce_ops::sum::tree_sum().
+// As reduce_ops::sum::tree_sums().
 namespace baseline {
 template <typename Leaf>
-Leaf sum(const Elements& elements, std::int64_t begin, std::int64_t end);
+void sums(const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences, Leaf* sums);
 }
 namespace avx2 {
 template <typename Leaf>
-Leaf sum(const Elements& elements, std::int64_t begin, std::int64_t end);
+void sums(const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences, Leaf* sums);
 }
 namespace avx512 {
 template <typename Leaf>
-Leaf sum(const Elements& elements, std::int64_t begin, std::int64_t end);
+void sums(const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences, Leaf* sums);
 }
 
 }  // namespace reduce_ops::sum

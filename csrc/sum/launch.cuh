@@ -3,84 +3,233 @@
 
 #pragma once
 
-#include "sum/kernels.cuh"
+#include <algorithm>
+
+#include "sum/columns.cuh"
+#include "sum/narrow_columns.cuh"
+#include "sum/rows.cuh"
+#include "sum/short_rows.cuh"
 #include "sum/sum_kernels.h"
 
 namespace reduce_ops::sum {
 
-/// Shapes of plan.h as types.
-template <template <typename, typename, int> typename Source, typename In, typename Acc, typename Out>
+inline unsigned blocks_for(int64_t work, int64_t a_block) {
+  return static_cast<unsigned>((work + a_block - 1) / a_block);
+}
+
+/// Plans as kernels, for one triple of types. Each function launches if the plan asks for its kernel.
+template <typename In, typename Acc, typename Out>
 class Launcher {
  public:
-  Launcher(const Launch& l, cudaStream_t stream) : l_(l), stream_(stream) {}
+  Launcher(const Launch& launch, cudaStream_t stream) : l_(launch), p_(launch.plan), stream_(stream) {}
 
-  /// Launches if the plan is one block of this shape.
-  template <int kThreads, int kLoads>
-  bool block() {
-    if (l_.plan.blocks != 1 || !is(kThreads, kLoads)) return false;
-    sum_block<kThreads, Source<In, Acc, kLoads>, Out><<<1, kThreads, 0, stream_>>>(source<kLoads>(), l_.n, result());
+  /// sum_warp.
+  template <template <typename, typename, int> typename Source, int kLoads>
+  bool warp() const {
+    if (p_.width != kWarpSize || p_.loads != kLoads) return false;
+    const int64_t outputs = l_.problem.outputs;
+    sum_warp<kWarpThreads, Source<In, Acc, kLoads>, Out>
+        <<<blocks_for(outputs, kWarpThreads / kWarpSize), kWarpThreads, 0, stream_>>>(source<Source, kLoads>(), outputs,
+                                                                                      l_.problem.n, result());
     return true;
   }
 
-  /// Launches if the plan is many blocks of this shape.
-  template <int kThreads, int kLoads>
-  bool grid() {
-    if (l_.plan.blocks == 1 || !is(kThreads, kLoads)) return false;
-    sum_grid<kThreads, Source<In, Acc, kLoads>, Out>
-        <<<l_.plan.blocks, kThreads, 0, stream_>>>(source<kLoads>(), l_.n, l_.plan.tiles, l_.slots, result());
+  /// sum_block: of kThreads threads or, if batched, up to as many.
+  template <template <typename, typename, int> typename Source, int kThreads, int kLoads, bool kBatched>
+  bool block() const {
+    if (p_.segments != 1 || p_.tiles != 1 || p_.width != 0 || p_.loads != kLoads) return false;
+    if (kBatched ? p_.threads > kThreads : p_.threads != kThreads || l_.problem.outputs > 1) return false;
+    constexpr int64_t kMaxGridX = int64_t{1} << 30;
+    const int64_t outputs = l_.problem.outputs;
+    const dim3 grid(static_cast<unsigned>(std::min(outputs, kMaxGridX)), blocks_for(outputs, kMaxGridX));
+    sum_block<kThreads, kBatched, Source<In, Acc, kLoads>, Out>
+        <<<grid, p_.threads, 0, stream_>>>(source<Source, kLoads>(), outputs, l_.problem.n, result());
+    return true;
+  }
+
+  /// sum_grid.
+  template <template <typename, typename, int> typename Source, int kThreads, int kLoads, bool kBatched>
+  bool grid() const {
+    if (p_.threads != kThreads || p_.loads != kLoads) return false;
+    if (!kBatched && (l_.problem.outputs > 1 || p_.segments == 1)) return false;
+    constexpr int64_t kMaxGridY = 65535;
+    const int64_t outputs = l_.problem.outputs;
+    const dim3 grid(p_.segments, static_cast<unsigned>(std::min(outputs, kMaxGridY)), blocks_for(outputs, kMaxGridY));
+    sum_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Out>
+        <<<grid, kThreads, 0, stream_>>>(source<Source, kLoads>(), outputs, l_.problem.n, p_.tiles, l_.slots, result());
+    return true;
+  }
+
+  /// The shapes that rows of every layout have.
+  template <Layout kLayout, template <typename, typename, int> typename Source>
+  bool common_rows() const {
+    return block<Source, 1024, 4, true>() || grid<Source, 512, grid_loads(kLayout, sizeof(Acc)), true>();
+  }
+
+  /// The shapes that runs have beside these.
+  template <Layout kLayout, template <typename, typename, int> typename Source>
+  bool run_rows() const {
+    return warp<Source, 2>() || warp<Source, 4>() || warp<Source, 8>() || block<Source, 256, 4, false>() ||
+           block<Source, 1024, 4, false>() || grid<Source, 256, 4, false>() ||
+           grid<Source, 512, grid_loads(kLayout, sizeof(Acc)), false>() || block<Source, 512, 2, true>() ||
+           block<Source, 512, 4, true>() || grid<Source, 256, 4, true>();
+  }
+
+  template <int kN>
+  bool tiny_rows() const {
+    if (p_.family != Family::tiny_rows || p_.width != kN) return false;
+    sum_tiny_rows<kN, In, Acc, Out>
+        <<<blocks_for(l_.problem.outputs, p_.threads * narrow_item(kN, sizeof(In)).rows), p_.threads, 0, stream_>>>(
+            short_rows());
+    return true;
+  }
+
+  template <int kLanes>
+  bool small_rows() const {
+    if (p_.family != Family::small_rows || p_.width != kLanes) return false;
+    sum_small_rows<kLanes, In, Acc, Out>
+        <<<blocks_for(l_.problem.outputs, p_.threads / kLanes * std::min(kLanes, 4)), p_.threads, 0, stream_>>>(
+            short_rows());
+    return true;
+  }
+
+  template <int kLanes>
+  bool staged_rows() const {
+    if (p_.family != Family::staged_rows || p_.width != kLanes) return false;
+    sum_staged_rows<kLanes, In, Acc, Out>
+        <<<blocks_for(l_.problem.outputs, p_.tiles), p_.threads, 0, stream_>>>(short_rows());
+    return true;
+  }
+
+  template <int kVector, int kRows, bool kCached>
+  bool columns() const {
+    if (p_.family != Family::columns || p_.vector != kVector || p_.loads != kRows || p_.cached != kCached) return false;
+    const dim3 block(p_.width, p_.threads / p_.width);
+    const dim3 grid(blocks_for(l_.problem.outputs, int64_t{p_.width} * kVector), p_.segments);
+    sum_columns<kVector, kRows, kRows == kColumnRows, kCached, In, Acc, Out>
+        <<<grid, block, p_.threads * kVector * sizeof(Acc), stream_>>>(matrix());
+    return true;
+  }
+
+  template <int kVector, int kRows>
+  bool few_rows() const {
+    if (p_.family != Family::few_rows || p_.vector != kVector || p_.loads != kRows) return false;
+    sum_few_rows<kVector, kRows, In, Acc, Out>
+        <<<blocks_for(l_.problem.outputs, int64_t{p_.threads} * kVector), p_.threads, 0, stream_>>>(matrix());
+    return true;
+  }
+
+  template <int kColumns>
+  bool narrow_columns() const {
+    if (p_.family != Family::narrow_columns || p_.width != kColumns) return false;
+    const dim3 grid(p_.segments, static_cast<unsigned>(l_.problem.outputs / kColumns));
+    sum_narrow_columns<kColumns, In, Acc, Out><<<grid, dim3(kMaxNarrow, kWarpSize), 0, stream_>>>(matrix());
     return true;
   }
 
  private:
-  bool is(int threads, int loads) const { return l_.plan.threads == threads && l_.plan.loads == loads; }
+  const In* data() const { return static_cast<const In*>(l_.data); }
   Out* result() const { return static_cast<Out*>(l_.result); }
-  template <int kLoads>
+
+  template <template <typename, typename, int> typename Source, int kLoads>
   Source<In, Acc, kLoads> source() const {
-    return {static_cast<const In*>(l_.data), l_.strides};
+    return {data(), l_.problem.kept, l_.problem.reduced};
+  }
+
+  ShortRows<In, Out> short_rows() const {
+    const Problem& p = l_.problem;
+    return {data(), p.outputs, p.kept.stride[0], static_cast<int>(p.n), p_.tiles, result()};
+  }
+
+  Columns<In, Acc, Out> matrix() const {
+    const Problem& p = l_.problem;
+    return {.data = data(),
+            .outputs = p.outputs,
+            .n = p.n,
+            .columns = p.columns,
+            .places = p.places,
+            .reduced = p.reduced,
+            .batches = p_.tiles,
+            .partial = static_cast<Acc*>(l_.partial),
+            .tickets = static_cast<unsigned*>(l_.slots),
+            .result = result()};
   }
 
   const Launch& l_;
+  const Plan& p_;
   cudaStream_t stream_;
 };
 
 inline cudaError_t status(bool launched) { return launched ? cudaGetLastError() : cudaErrorInvalidValue; }
 
-/// The two shapes that every source has.
-template <Layout kLayout, template <typename, typename, int> typename Source, typename In, typename Acc, typename Out>
-cudaError_t launch_two_shapes(const Launch& l, cudaStream_t stream) {
-  Launcher<Source, In, Acc, Out> shape(l, stream);
-  return status(shape.template block<1024, 4>() || shape.template grid<512, grid_loads(kLayout, sizeof(Acc))>());
-}
-
-/// A pair of types that is converted as it is loaded.
+/// Kernels::converted.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_converted(const Launch& l, cudaStream_t stream) {
-  return l.layout == Layout::aligned ? launch_two_shapes<Layout::aligned, Aligned, In, Acc, Out>(l, stream)
-                                     : launch_two_shapes<Layout::strided, Strided, In, Acc, Out>(l, stream);
+  const Launcher<In, Acc, Out> kernel(l, stream);
+  if (l.plan.family == Family::columns) return status(kernel.template columns<1, kStridesRows, true>());
+  if (l.plan.layout == Layout::aligned) return status(kernel.template common_rows<Layout::aligned, Aligned>());
+  return status(kernel.template block<Strided, 128, 4, true>() ||
+                kernel.template common_rows<Layout::strided, Strided>());
 }
 
-/// A dtype in its own accumulate type: every layout, and for a run every shape that make_plan chooses.
+/// Kernels::rows.
 template <typename In, typename Acc, typename Out = Acc>
-cudaError_t launch_tuned(const Launch& l, cudaStream_t stream) {
-  switch (l.layout) {
-    case Layout::aligned: {
-      constexpr int kLoads = grid_loads(Layout::aligned, sizeof(Acc));
-      Launcher<Aligned, In, Acc, Out> shape(l, stream);
-      return status(shape.template block<32, 1>() || shape.template block<128, 1>() || shape.template block<256, 4>() ||
-                    shape.template block<1024, 4>() || shape.template block<1024, 8>() ||
-                    shape.template grid<256, 4>() || shape.template grid<512, kLoads>() ||
-                    shape.template grid<1024, kLoads>());
-    }
-    case Layout::shifted: {
-      constexpr int kLoads = grid_loads(Layout::shifted, sizeof(Acc));
-      Launcher<Shifted, In, Acc, Out> shape(l, stream);
-      return status(shape.template block<256, 4>() || shape.template block<1024, 4>() ||
-                    shape.template grid<256, 4>() || shape.template grid<512, kLoads>());
-    }
-    case Layout::rows:
-      return launch_two_shapes<Layout::rows, Rows, In, Acc, Out>(l, stream);
+cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
+  const Launcher<In, Acc, Out> kernel(l, stream);
+  if (l.plan.family == Family::columns) {
+    constexpr int kVector = column_vector(sizeof(In));
+    return status(kernel.template columns<kVector, kColumnRows, false>() ||
+                  kernel.template columns<kVector, kStridesRows, false>() ||
+                  kernel.template columns<1, kColumnRows, true>() || kernel.template columns<1, kColumnRows, false>() ||
+                  kernel.template columns<1, kStridesRows, true>());
+  }
+  switch (l.plan.layout) {
+    case Layout::aligned:
+      return status(kernel.template block<Aligned, 32, 1, false>() || kernel.template block<Aligned, 128, 1, false>() ||
+                    kernel.template block<Aligned, 1024, 8, false>() ||
+                    kernel.template run_rows<Layout::aligned, Aligned>() ||
+                    kernel.template common_rows<Layout::aligned, Aligned>());
+    case Layout::shifted:
+      return status(kernel.template run_rows<Layout::shifted, Shifted>() ||
+                    kernel.template common_rows<Layout::shifted, Shifted>());
+    case Layout::runs:
+      return status(kernel.template common_rows<Layout::runs, Runs>());
     case Layout::strided:
-      return launch_two_shapes<Layout::strided, Strided, In, Acc, Out>(l, stream);
+      return status(kernel.template block<Strided, 128, 4, true>() ||
+                    kernel.template common_rows<Layout::strided, Strided>());
+  }
+  return cudaErrorInvalidValue;
+}
+
+/// Kernels::every.
+template <typename In, typename Acc, typename Out = Acc>
+cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
+  const Launcher<In, Acc, Out> kernel(l, stream);
+  constexpr int kVector = column_vector(sizeof(In));
+  switch (l.plan.family) {
+    case Family::rows:
+    case Family::columns:
+      return launch_rows<In, Acc, Out>(l, stream);
+    case Family::tiny_rows:
+      return status(kernel.template tiny_rows<2>() || kernel.template tiny_rows<3>() ||
+                    kernel.template tiny_rows<4>() || kernel.template tiny_rows<5>() ||
+                    kernel.template tiny_rows<6>() || kernel.template tiny_rows<7>() || kernel.template tiny_rows<8>());
+    case Family::small_rows:
+      return status(kernel.template small_rows<1>() || kernel.template small_rows<2>() ||
+                    kernel.template small_rows<4>() || kernel.template small_rows<8>() ||
+                    kernel.template small_rows<16>() || kernel.template small_rows<32>());
+    case Family::staged_rows:
+      return status(kernel.template staged_rows<1>() || kernel.template staged_rows<2>() ||
+                    kernel.template staged_rows<4>() || kernel.template staged_rows<8>() ||
+                    kernel.template staged_rows<16>() || kernel.template staged_rows<32>());
+    case Family::few_rows:
+      return status(kernel.template few_rows<kVector, 2>() || kernel.template few_rows<kVector, 4>() ||
+                    kernel.template few_rows<kVector, 8>() || kernel.template few_rows<1, 8>());
+    case Family::narrow_columns:
+      return status(kernel.template narrow_columns<2>() || kernel.template narrow_columns<3>() ||
+                    kernel.template narrow_columns<4>() || kernel.template narrow_columns<5>() ||
+                    kernel.template narrow_columns<6>() || kernel.template narrow_columns<7>() ||
+                    kernel.template narrow_columns<8>());
   }
   return cudaErrorInvalidValue;
 }

@@ -1,12 +1,15 @@
 #include "sum/plan.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdlib>
 
 namespace reduce_ops::sum {
 namespace {
 
 constexpr int kWarpSize = 32;
 constexpr int kMaxTiles = 1024;
+constexpr int kMaxGridY = 65535;
 
 struct Shape {
   int threads;
@@ -15,44 +18,254 @@ struct Shape {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Tiles a block, for many blocks of `tile` loads each. Times below: H200, 512 threads x 8 loads, float32.
+int64_t ceil_power(int64_t x) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(x))); }
+
+/// The share of `places` that so many equal blocks keep busy, if each takes one and as long as any other.
+double occupancy(int64_t blocks, int64_t places) {
+  return static_cast<double>(blocks) / static_cast<double>(ceil_div(blocks, places) * places);
+}
+
+// ---- rows
+
+Layout layout_of(const Problem& p) {
+  const int group = 16 / p.element_size;
+  const bool aligned = p.misalignment == 0 && strides_divide(p.kept, 0, group);
+  const bool one_run = is_run(p.reduced) && p.kept.dims == 1;
+  if (one_run && aligned) return Layout::aligned;
+  if (one_run && p.kernels != Kernels::converted) return Layout::shifted;
+  if (is_rows(p.reduced, group) && p.reduced.small && aligned && p.kernels != Kernels::converted) return Layout::runs;
+  return Layout::strided;
+}
+
+/// Tiles a block, for many blocks of `tile` loads each. Times: H200, 512 threads x 8 loads, float32, two blocks a
+/// multiprocessor, 132 of these.
 ///
-/// One full wave of blocks is best where there is one: 62.0 us at 2^26 with 256 blocks of 16 tiles on 132
-/// multiprocessors of two blocks, 62.8 with 512 of 8. But a wave and a little more takes as long as two, so a wave is
-/// only chosen when it is nearly full, and otherwise blocks are small enough for the last wave not to matter.
-int choose_tiles(int64_t loads, int64_t tile, int multiprocessors) {
-  const int wave = 2 * multiprocessors;
+/// A wave of blocks and a little more takes as long as two, so waves should be nearly full. From 2^25 elements on one
+/// full wave is best where there is one (62.0 us at 2^26 with 256 blocks of 16 tiles, 62.8 with 512 of 8), below it two
+/// (11.75 us at 2^23 with 512 blocks of 1 tile, 11.97 with 256 of 2), and otherwise some thousand small blocks.
+int choose_tiles(int64_t loads, int64_t tile, int64_t outputs, int multiprocessors) {
+  const int64_t wave = 2 * multiprocessors;
+  const auto blocks = [&](int64_t tiles) { return outputs * ceil_div(loads, tile * tiles); };
+  const auto full_waves = [&](int64_t tiles) { return occupancy(blocks(tiles), wave) >= 0.9; };
   int tiles = 1;
-  while (ceil_div(loads, tile * tiles) > kMaxBlocks) tiles *= 2;
-  for (int wide = tiles; wide <= 32; wide *= 2) {
-    const int64_t blocks = ceil_div(loads, tile * wide);
-    if (blocks <= wave && 10 * blocks >= 9 * wave) return wide;
+  while (blocks(tiles) > kMaxBlocks && tile * tiles < loads) tiles *= 2;
+  if (outputs * loads >= int64_t{1} << 23) {
+    for (int wide = tiles; wide <= 32; wide *= 2) {
+      if (blocks(wide) <= wave && full_waves(wide)) return wide;
+    }
+  }
+  for (const int wide : {4, 2}) {
+    if (wide > tiles && blocks(wide) > wave && full_waves(wide)) return wide;
   }
   return tiles;
 }
 
-}  // namespace
-
-Plan make_plan(int64_t n, int element_size, int accumulate_size, Layout layout, bool full_choice, int multiprocessors) {
-  const int64_t loads = layout == Layout::strided ? n : ceil_div(n, 16 / element_size);  // of a lane
-  const auto fits_block = [loads](int threads, int u) { return loads <= int64_t{threads} * u; };
-  if (!full_choice || layout == Layout::rows || layout == Layout::strided) {
-    if (fits_block(1024, 4)) return {1024, 4, 1, 1};
-  } else {
+Plan plan_rows(const Problem& p, int multiprocessors) {
+  const Layout layout = layout_of(p);
+  const int64_t loads = layout == Layout::strided ? p.n : ceil_div(p.n, 16 / p.element_size);  // of a lane, an output
+  const auto plan = [&](Shape shape, int64_t tiles, int64_t segments) {
+    const bool covered = tiles <= kMaxTiles;
+    return Plan{.family = Family::rows,
+                .layout = layout,
+                .threads = shape.threads,
+                .loads = shape.loads,
+                .tiles = static_cast<int>(tiles),
+                .segments = covered ? static_cast<int>(segments) : 0};
+  };
+  const bool every_shape = p.kernels != Kernels::converted && (layout == Layout::aligned || layout == Layout::shifted);
+  const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;  // a block each fills the GPU
+  const int grid_u = grid_loads(layout, p.accumulate_size);
+  if (p.outputs > 1 && every_shape) {
+    for (const int u : {2, 4, 8}) {
+      if (!many || loads > kWarpSize * u) continue;
+      Plan warps = plan({kWarpThreads, u}, 1, 1);
+      warps.width = kWarpSize;
+      return warps;
+    }
+    for (const int u : {2, 4}) {  // as many warps as there are chunks
+      const int64_t warps = ceil_div(loads, kWarpSize * u);
+      if (warps <= (many ? 16 : 8)) return plan({static_cast<int>(warps) * kWarpSize, u}, 1, 1);
+    }
+  }
+  if (layout == Layout::strided && loads <= 512) return plan({128, 4}, 1, 1);
+  if (p.outputs > 1 && many) return plan({512, grid_u}, ceil_power(ceil_div(loads, 512 * grid_u)), 1);
+  if (every_shape) {
     // H200, float32: the smallest block that holds the input wins up to 2^15 elements (2.32 us; 2.43 with 16 blocks).
     for (const auto [threads, u] : {Shape{32, 1}, {128, 1}, {256, 4}, {1024, 4}, {1024, 8}}) {
-      if (layout == Layout::shifted && u != 4) continue;
-      if (fits_block(threads, u)) return {threads, u, 1, 1};
+      if (p.outputs > 1 || (layout == Layout::shifted && u != 4)) continue;
+      if (loads <= int64_t{threads} * u) return plan({threads, u}, 1, 1);
     }
     // Up to 2^19 float32 elements, many small blocks: 2.85 us at 2^18, 3.0 with blocks of (512, 8).
-    if (loads <= int64_t{1} << 17) return {256, 4, static_cast<int>(ceil_div(loads, 1024)), 1};
+    if (p.outputs * loads <= int64_t{1} << 17) return plan({256, 4}, 1, ceil_div(loads, 1024));
+  } else if (loads <= 4096) {
+    return plan({1024, 4}, 1, 1);
   }
-  const bool huge = full_choice && layout == Layout::aligned && loads > (int64_t{1} << 26);
-  const Shape plan{huge ? 1024 : 512, grid_loads(layout, accumulate_size)};
-  const int64_t tile = int64_t{plan.threads} * plan.loads;
-  const int tiles = choose_tiles(loads, tile, multiprocessors);
-  if (tiles > kMaxTiles) return {plan.threads, plan.loads, 0, tiles};
-  return {plan.threads, plan.loads, static_cast<int>(ceil_div(loads, tile * tiles)), tiles};
+  const Shape shape{512, grid_u};
+  const int64_t tile = int64_t{shape.threads} * shape.loads;
+  const int tiles = choose_tiles(loads, tile, p.outputs, multiprocessors);
+  return plan(shape, tiles, ceil_div(loads, tile * tiles));
+}
+
+// ---- short rows
+
+/// Family::rows if none of the others fits.
+Family short_family(const Problem& p) {
+  if (p.kernels != Kernels::every || !is_run(p.reduced) || p.kept.dims != 1 || p.n < 2) return Family::rows;
+  const int64_t pitch = p.kept.stride[0];
+  const int64_t group = 16 / p.element_size;
+  if (p.n <= kMaxNarrow && pitch == p.n && p.misalignment == 0 && p.result_aligned) return Family::tiny_rows;
+  const bool whole = p.n % group == 0 && pitch % group == 0 && p.misalignment == 0;
+  if (whole && p.n <= kWarpSize * group) return Family::small_rows;
+  // What lies between rows is staged too, so little must.
+  const bool dense = pitch >= p.n && pitch <= p.n + p.n / 4 && pitch * p.element_size <= kTileBytes / 2;
+  return dense && !whole && p.n <= kMaxShortRow ? Family::staged_rows : Family::rows;
+}
+
+Plan plan_short_rows(const Problem& p, Family family) {
+  Plan plan{.family = family, .threads = 256, .tiles = 1, .segments = 1};
+  if (family == Family::tiny_rows) {
+    plan.width = static_cast<int>(p.n);
+  } else if (family == Family::small_rows) {
+    plan.width = static_cast<int>(ceil_power(p.n * p.element_size / 16));
+  } else {
+    plan.threads = kStagedThreads;
+    plan.width = static_cast<int>(std::min<int64_t>(ceil_power(ceil_div(p.n, 8)), kWarpSize));
+    plan.tiles = static_cast<int>((kTileBytes - 16) / (p.kept.stride[0] * p.element_size));
+  }
+  return plan;
+}
+
+// ---- columns
+
+/// Whether threads can load `vector` neighbouring columns at once.
+bool fits_vector(const Problem& p, int vector) {
+  return p.columns.stride[0] == 1 && p.columns.size[0].value % vector == 0 && strides_divide(p.columns, 1, vector) &&
+         strides_divide(p.reduced, 0, vector) && p.misalignment % (vector * p.element_size) == 0 &&
+         p.kernels != Kernels::converted;
+}
+
+/// Threads side by side for so many columns, one a thread: 32, or 16 or 8 where that leaves a fifth fewer idle.
+int single_width(int64_t columns) {
+  int width = 32;
+  for (const int narrower : {16, 8}) {
+    if (5 * ceil_div(columns, narrower) * narrower < 4 * ceil_div(columns, width) * width) width = narrower;
+  }
+  return width;
+}
+
+Plan plan_columns(const Problem& p, int multiprocessors) {
+  int vector = column_vector(p.element_size);
+  if (!fits_vector(p, vector)) vector = 1;
+  const int64_t groups = ceil_div(p.outputs, vector);
+  if (p.n <= 8 && p.kernels == Kernels::every && p.reduced.dims == 1 && is_run(p.kept) &&
+      (vector == 1 || p.result_aligned)) {
+    const auto loads = vector == 1 ? 8 : static_cast<int>(std::max<int64_t>(2, ceil_power(p.n)));
+    return {.family = Family::few_rows,
+            .threads = 256,
+            .width = 256,
+            .vector = vector,
+            .loads = loads,
+            .tiles = 1,
+            .segments = 1};
+  }
+  const int rows = p.reduced.dims == 1 && p.kernels != Kernels::converted ? kColumnRows : kStridesRows;
+  // Rows that share lines are read from L1 after the first of them: 60 us instead of 160 for (2^20, 31); but where they
+  // do not, a place in L1 costs: 27 us instead of 23.5 for (4096, 4095).
+  const bool cached = vector == 1 && (rows != kColumnRows || std::abs(p.reduced.stride[0]) * p.element_size < 1024);
+  const auto plan = [&](int64_t width, int64_t parts, int64_t tiles, int64_t segments) {
+    return Plan{.family = Family::columns,
+                .threads = static_cast<int>(width * parts),
+                .width = static_cast<int>(width),
+                .vector = vector,
+                .cached = cached,
+                .loads = rows,
+                .tiles = static_cast<int>(tiles),
+                .segments = static_cast<int>(segments)};
+  };
+  const int64_t most_parts = ceil_power(ceil_div(p.n, rows));  // more would have no rows
+  const int most_tiles = vector == 1 ? kMaxBatches<1> : kMaxBatches<2>;
+  const int64_t run = p.columns.stride[0] == 1 ? p.columns.size[0].value / vector : groups;
+
+  // Blocks that need no partner are best, if there are as many as multiprocessors, or a multiple: (4096, 4096) over
+  // dimension 0 takes 20.3 us in 128 blocks of 8 x 32 threads, 21.0 in 256 of 16 x 8 that end with tickets (H200).
+  for (const int64_t width : {run < 32 ? run : 16, run < 32 ? run : 8, int64_t{4}}) {
+    const int64_t parts = std::min<int64_t>(std::bit_floor(static_cast<uint64_t>(256 / width)), most_parts);
+    const int64_t tiles = ceil_power(ceil_div(p.n, rows * parts));
+    if (width * parts < 128 && run >= 32) break;
+    if (vector > 1 && tiles <= most_tiles && occupancy(ceil_div(groups, width), multiprocessors) >= 0.75) {
+      return plan(width, parts, tiles, 1);
+    }
+  }
+  int64_t width = vector == 1 ? single_width(p.outputs) : std::min<int64_t>(run, 16);
+  const int64_t threads = vector == 1 || run < 32 ? 256 : 128;
+  const int64_t parts = std::min<int64_t>(std::bit_floor(static_cast<uint64_t>(threads / width)), most_parts);
+  if (width * parts < 128) width = std::min<int64_t>(128 / parts, ceil_div(groups, kWarpSize) * kWarpSize);
+  const int64_t blocks = ceil_div(groups, width);
+  const int64_t batches = ceil_div(p.n, rows * parts);  // of the whole column
+
+  const double enough = 1.9 * multiprocessors;
+  const int preferred = vector == 1 ? 32 : 8;
+  int64_t tiles = 1;
+  const auto segments = [&] { return ceil_div(batches, tiles); };
+  while (tiles < preferred && segments() > 1 && blocks * ceil_div(batches, 2 * tiles) >= enough) tiles *= 2;
+  // No more segments than the last block can fold soon, and one where the tickets would not do.
+  const auto too_many = [&] { return segments() > 64 * parts || (segments() > 1 && blocks > kMaxTickets); };
+  while (tiles < most_tiles && too_many()) tiles *= 2;
+  const bool covered = segments() == 1 ||
+                       (segments() <= std::min<int64_t>(kMaxSegmentsAPart * parts, kMaxGridY) && blocks <= kMaxTickets);
+  return plan(width, parts, tiles, covered ? segments() : 0);
+}
+
+// ---- narrow columns
+
+/// The matrices that follow each other, 1 if there is one, 0 if this is something else.
+int64_t narrow_matrices(const Problem& p) {
+  const int64_t columns = p.kept.size[0].value;
+  if (p.kernels != Kernels::every || p.kept.stride[0] != 1 || columns < 2 || columns > kMaxNarrow ||
+      p.misalignment != 0)
+    return 0;
+  if (p.reduced.dims != 1 || p.reduced.stride[0] != columns || p.n < 512) return 0;
+  if (p.kept.dims == 1) return 1;
+  const int64_t matrices = p.kept.size[1].value;
+  const int64_t matrix = p.n * columns;
+  const bool dense = p.kept.dims == 2 && p.kept.stride[1] == matrix && matrix * p.element_size % 16 == 0;
+  return dense && matrices <= kMaxGridY && matrices <= kMaxTickets ? matrices : 0;
+}
+
+Plan plan_narrow_columns(const Problem& p, int64_t matrices, int multiprocessors) {
+  const int columns = static_cast<int>(p.kept.size[0].value);
+  const NarrowItem item = narrow_item(columns, p.element_size);
+  const int64_t chunks = ceil_div(p.n, int64_t{kNarrowWarps} * kWarpSize * item.items * item.rows);  // of a block
+  int64_t tiles = 1;
+  while (tiles < kMaxNarrowBatches && matrices * ceil_div(chunks, 2 * tiles) >= 1.9 * multiprocessors) tiles *= 2;
+  while (tiles < kMaxNarrowBatches && ceil_div(chunks, tiles) > 512) tiles *= 2;
+  const int64_t segments = ceil_div(chunks, tiles);
+  const bool covered = segments <= int64_t{kMaxSegmentsAPart} * kWarpSize;
+  return {.family = Family::narrow_columns,
+          .threads = 256,
+          .width = columns,
+          .loads = item.loads * item.items,
+          .tiles = static_cast<int>(tiles),
+          .segments = covered ? static_cast<int>(segments) : 0};
+}
+
+}  // namespace
+
+Plan make_plan(const Problem& p, int multiprocessors) {
+  if (p.outputs > 1) {
+    if (const Family family = short_family(p); family != Family::rows) return plan_short_rows(p, family);
+    if (const int64_t matrices = narrow_matrices(p); matrices > 0) {
+      return plan_narrow_columns(p, matrices, multiprocessors);
+    }
+  }
+  // Lanes go along the smaller stride, but a block an output needs enough elements to be worth it.
+  const bool along_reduced = p.n >= 128 && std::abs(p.reduced.stride[0]) < std::abs(p.columns.stride[0]);
+  const Plan rows = plan_rows(p, multiprocessors);
+  if (p.outputs > 1 && !along_reduced) {
+    const Plan columns = plan_columns(p, multiprocessors);
+    return columns.segments > 0 ? columns : rows;
+  }
+  return rows.segments > 0 ? rows : plan_columns(p, multiprocessors);  // which takes any number of elements, slowly
 }
 
 }  // namespace reduce_ops::sum

@@ -1,42 +1,116 @@
-// The plan of a full sum on a GPU: which kernel, how many threads, how much work a block. Nothing of it shows in the
-// result. Plain C++, without device state: what it chooses can be tested without a GPU.
+// The plan of a sum on a GPU: from dtypes, sizes and strides to one kernel family and its parameters. Nothing of it
+// shows in the result. Plain C++, without device state: what it chooses can be tested without a GPU.
 
 #pragma once
 
 #include <cstdint>
+#include <numeric>
+
+#include "sum/strides.h"
 
 namespace reduce_ops::sum {
 
-/// How the elements lie.
+/// Which kernels there are for a pair of dtypes.
+enum class Kernels {
+  every,      // the common dtypes: every family
+  rows,       // the others: rows in every shape, columns
+  converted,  // elements that are converted to another dtype: two shapes of aligned and strided rows, single columns
+};
+
+/// What is summed: for each of the `outputs` indices of the kept dimensions, n elements.
+struct Problem {
+  int64_t outputs;
+  int64_t n;
+  Strides kept;
+  Strides reduced;
+  Strides columns;  // the kept dimensions as neighbouring threads take them: the smallest stride innermost
+  Strides places;   // from an index of those to that of the output
+  int element_size;
+  int accumulate_size;
+  int misalignment;     // bytes from the last multiple of 16 to the first element
+  bool result_aligned;  // the result begins at a multiple of 16 bytes
+  Kernels kernels;
+};
+
+enum class Family {
+  rows,            // rows.cuh: a block or more an output
+  tiny_rows,       // short_rows.cuh: 2 to 8 elements, some outputs a lane
+  small_rows,      // short_rows.cuh: some lanes an output
+  staged_rows,     // short_rows.cuh: tiles of many outputs in shared memory
+  columns,         // columns.cuh: outputs side by side
+  few_rows,        // columns.cuh, for up to 8 rows
+  narrow_columns,  // narrow_columns.cuh: 2 to 8 outputs side by side, in memory without a gap
+};
+
+/// How the elements of an output lie, for Family::rows.
 enum class Layout {
-  aligned,  // one run that starts at a multiple of 16 bytes
-  shifted,  // one run that starts elsewhere
-  rows,     // runs of a multiple of 16 bytes that all start at a multiple of 16 bytes
+  aligned,  // in one run that starts at a multiple of 16 bytes, as does that of every output
+  shifted,  // in one run that starts elsewhere
+  runs,     // in runs of a multiple of 16 bytes that all start at a multiple of 16 bytes
   strided,  // anything else
 };
 
-/// A launch of kernels.cuh: sum_block if blocks is 1, sum_grid otherwise.
+/// One launch. What the numbers mean depends on the family; 0 where they mean nothing.
 struct Plan {
-  int threads;
-  int loads;   // a lane has in flight, of 16 bytes (strided: of one element)
-  int blocks;  // up to kMaxBlocks
-  int tiles;   // a block
+  Family family;
+  Layout layout = Layout::strided;  // of rows
+  int threads = 0;                  // of a block; columns: blockDim.x * blockDim.y
+  int width = 0;  // rows: of an output that shares a block, or 0; columns: blockDim.x; small_rows, staged_rows: lanes a
+                  // row; tiny_rows: n; narrow_columns: columns
+  int vector = 0;       // columns: neighbours a thread
+  bool cached = false;  // columns: loads go through L1
+  int loads = 0;        // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows
+  int tiles = 0;        // that many such loads a thread, a power of two; staged_rows: rows of a tile
+  int segments = 0;     // blocks an output, or a block's width of outputs; 0: more than any plan covers
 };
 
-/// Blocks of one launch that can publish (slots.cuh).
+/// Blocks of one launch of rows that can publish (slots.cuh), and the bytes of their slots: enough for complex128.
 constexpr int kMaxBlocks = 4096;
+constexpr int64_t kSlotBytes = int64_t{kMaxBlocks} * 4 * 8;
+
+/// Blocks of one launch of columns that can take tickets (segments.cuh), which lie where slots do.
+constexpr int kMaxTickets = static_cast<int>(kSlotBytes / 4);
 
 /// Loads that a lane has in flight where there are many blocks: 8, or 4 where the values of 8 loads would not fit the
 /// registers (H200, 1 GiB: float64 264 us with 8, 239 with 4; complex128 361 and 243).
 constexpr int grid_loads(Layout layout, int accumulate_size) {
-  const bool lean = layout == Layout::aligned || layout == Layout::strided;
-  return lean && accumulate_size <= 4 ? 8 : 4;
+  return layout != Layout::runs && accumulate_size <= 4 ? 8 : 4;
 }
 
-/// Plans the sum of n > 0 elements of `element_size` bytes that are added in a type of `accumulate_size` bytes.
-/// full_choice: the kernel exists in every shape, not only 1024 threads x 4 loads for one block and 512 x grid_loads
-/// for many. multiprocessors: of the GPU. blocks is 0 if n is more than any plan covers: 2^34 strided elements, 2^39
-/// bytes in one run.
-Plan make_plan(int64_t n, int element_size, int accumulate_size, Layout layout, bool full_choice, int multiprocessors);
+constexpr int kWarpThreads = 128;        // of sum_warp
+constexpr int kStridesRows = 8;          // the same where rows are not one stride apart
+constexpr int kColumnRows = 16;          // loads of a thread of sum_columns
+constexpr int kMaxSegmentsAPart = 1024;  // that the last block of a column folds
+constexpr int kTileBytes = 12 * 1024;    // of short rows
+constexpr int kStagedThreads = 128;
+constexpr int kMaxShortRow = 1024;       // elements
+constexpr int kMaxNarrow = 8;            // narrow columns
+constexpr int kNarrowWarps = 8;          // a block
+constexpr int kMaxNarrowBatches = 1024;  // of a warp
+
+/// Neighbouring columns that a thread takes: 16 bytes, but of the narrowest types no more than 8 columns.
+constexpr int column_vector(int element_size) { return element_size >= 2 ? 16 / element_size : 8; }
+
+/// Batches that a thread of sum_columns can add up.
+template <int kVector>
+constexpr int kMaxBatches = kVector == 1 ? 1024 : 64;
+
+/// What a lane of sum_narrow_columns loads: items of whole rows.
+struct NarrowItem {
+  int loads;
+  int rows;
+  int items;  // in flight
+};
+constexpr NarrowItem narrow_item(int columns, int element_size) {
+  const int per_load = 16 / element_size;
+  const int loads = columns / std::gcd(columns, per_load);
+  return {loads, loads * per_load / columns, loads == 1 ? 8 : loads <= 3 ? 4 : loads <= 5 ? 2 : 1};
+}
+
+template <int kColumns, int kElementSize>
+constexpr NarrowItem kNarrowItem = narrow_item(kColumns, kElementSize);
+
+/// Plans a sum with outputs > 0 and n > 0. multiprocessors: of the GPU.
+Plan make_plan(const Problem& problem, int multiprocessors);
 
 }  // namespace reduce_ops::sum

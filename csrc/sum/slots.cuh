@@ -11,10 +11,11 @@
 // program order to the same location; nobody else writes that word in this launch. The next launch that uses the same
 // slots comes later on the same stream (or in the same captured chain), so it sees them empty.
 //
-// Why it ends: the collector is the block with the highest index. Blocks are started in the order of their index, so by
-// the time it runs every other block has started, has no one to wait for, and gets to its end even if there is
-// room for one block at a time on the whole device. (CUDA does not promise that order in words; tests run the kernel
-// with a single SM free.)
+// Why it ends: the collector of an output is its block with the highest index. Blocks are started in the order of their
+// index, so by the time it runs every block that it waits for has started; those that collect themselves, for outputs
+// before, wait only for blocks before them. So, from the first block on, all get to their end, even if there is room
+// for one block at a time on the whole device. (CUDA does not promise that order in words; tests run the kernel with a
+// single SM free.)
 
 #pragma once
 
@@ -29,7 +30,8 @@ namespace reduce_ops::sum {
 template <typename Acc>
 class Slots {
  public:
-  __device__ explicit Slots(void* memory) : words_(static_cast<uint64_t*>(memory)) {}
+  /// Those from block `first` on of all that the launch has.
+  __device__ Slots(void* memory, unsigned first) : words_(static_cast<uint64_t*>(memory) + first) {}
 
   __device__ void publish(unsigned block, Acc value) const {
     uint32_t part[kWords];

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "sum/sum_kernels.h"
+#include "sum/plan.h"
 
 namespace reduce_ops::sum {
 namespace {

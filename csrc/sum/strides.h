@@ -2,7 +2,10 @@
 
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <cstdlib>
 
 namespace reduce_ops::sum {
 
@@ -17,8 +20,8 @@ struct Divisor {
   uint32_t shift;
 
   static Divisor of(int64_t value) {
-    Divisor d{value, 0, 0};
-    while (d.shift < 31 && (int64_t{1} << d.shift) < value) ++d.shift;
+    Divisor d{value, 0,
+              static_cast<uint32_t>(std::min(static_cast<int>(std::bit_width(static_cast<uint64_t>(value - 1))), 31))};
     d.multiplier = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << d.shift) - value)) / value + 1);
     return d;
   }
@@ -36,16 +39,24 @@ struct Strides {
 
 #ifdef __CUDACC__
   __device__ int64_t offset(int64_t index) const {
-    int64_t offset = 0;
-    if (small) {
-      auto rest = static_cast<uint32_t>(index);
-      for (int d = 0; d < dims - 1; ++d) {
-        const uint32_t quotient = size[d].divide(rest);
-        offset += (rest - quotient * static_cast<uint32_t>(size[d].value)) * stride[d];
-        rest = quotient;
-      }
-      return offset + rest * stride[dims - 1];
+    if (dims == 1) return index * stride[0];
+    return small ? offset_of_small(static_cast<uint32_t>(index)) : offset_of_large(index);
+  }
+
+  __device__ int64_t offset_of_small(uint32_t index) const {
+    uint32_t quotient = size[0].divide(index);
+    int64_t offset = (index - quotient * static_cast<uint32_t>(size[0].value)) * stride[0];
+    for (int d = 1; d < dims - 1; ++d) {
+      index = quotient;
+      quotient = size[d].divide(index);
+      offset += (index - quotient * static_cast<uint32_t>(size[d].value)) * stride[d];
     }
+    return offset + (dims > 1 ? quotient * stride[dims - 1] : 0);
+  }
+
+  /// Not inlined: a 64-bit division is some hundred instructions, which would crowd out the loops that ask for offsets.
+  __device__ __noinline__ int64_t offset_of_large(int64_t index) const {
+    int64_t offset = 0;
     for (int d = 0; d < dims - 1; ++d) {
       const int64_t quotient = index / size[d].value;
       offset += (index - quotient * size[d].value) * stride[d];
@@ -56,46 +67,100 @@ struct Strides {
 #endif
 };
 
-/// Dimensions merged as far as the row-major order of their elements allows, innermost first: neighbours that lie in
-/// one run are one dimension, and those of size 1 are none. `sizes` and `strides` are indexable, outermost first, as
-/// PyTorch's. Returns false if more than kMaxDims are left.
-template <typename Array>
-bool collapse(const Array& sizes, const Array& strides, int64_t n, Strides& out) {
-  out.dims = 0;
-  out.small = n < (int64_t{1} << 31);
-  for (auto d = static_cast<int64_t>(sizes.size()) - 1; d >= 0; --d) {
-    const int64_t size = sizes[d];
-    const int64_t stride = strides[d];
-    if (size == 1) continue;
-    if (out.dims > 0) {
-      Divisor& inner = out.size[out.dims - 1];
-      if (stride == inner.value * out.stride[out.dims - 1]) {
-        inner.value *= size;
-        continue;
-      }
+/// Merges dimensions, innermost first, as far as their order allows: those that go on where the last one ends are one
+/// with it, and those of size 1 are none.
+class Merger {
+ public:
+  explicit Merger(Strides& out) : out_(out) { out_.dims = 0; }
+
+  /// Adds a dimension around the others. Returns false if that makes more than kMaxDims.
+  bool add(int64_t size, int64_t stride) {
+    if (size == 1) return true;
+    n_ *= size;
+    if (goes_on(stride)) {
+      out_.size[out_.dims - 1].value *= size;
+      return true;
     }
-    if (out.dims == kMaxDims) return false;
-    out.size[out.dims].value = size;
-    out.stride[out.dims] = stride;
-    ++out.dims;
+    if (out_.dims == kMaxDims) return false;
+    out_.size[out_.dims].value = size;
+    out_.stride[out_.dims] = stride;
+    ++out_.dims;
+    return true;
   }
-  if (out.dims == 0) {  // one element
-    out.dims = 1;
-    out.size[0].value = 1;
-    out.stride[0] = 1;
+
+  /// Whether a dimension of this stride would go on where the last one ends.
+  bool goes_on(int64_t stride) const {
+    return out_.dims > 0 && stride == out_.size[out_.dims - 1].value * out_.stride[out_.dims - 1];
   }
-  for (int d = 0; d < out.dims; ++d) out.size[d] = Divisor::of(out.size[d].value);
+
+  void finish() {
+    if (out_.dims == 0) {  // one element
+      out_.dims = 1;
+      out_.size[0].value = 1;
+      out_.stride[0] = 0;
+    }
+    out_.small = n_ < (int64_t{1} << 31);
+    for (int d = 0; d < out_.dims; ++d) out_.size[d] = Divisor::of(out_.size[d].value);
+  }
+
+ private:
+  Strides& out_;
+  int64_t n_ = 1;
+};
+
+/// The dimensions d for which picked(d) holds, merged, in the row-major order of their elements. `sizes` and `strides`
+/// are indexable, outermost first, as PyTorch's. Returns false if more than kMaxDims are left.
+template <typename Array, typename Picked>
+bool collapse(const Array& sizes, const Array& strides, const Picked& picked, Strides& out) {
+  Merger merger(out);
+  for (auto d = static_cast<int64_t>(sizes.size()) - 1; d >= 0; --d) {
+    if (picked(d) && !merger.add(sizes[d], strides[d])) return false;
+  }
+  merger.finish();
   return true;
 }
 
 /// Whether the elements are one run.
-inline bool is_run(const Strides& s) { return s.dims == 1 && s.stride[0] == 1; }
+inline bool is_run(const Strides& s) { return s.dims == 1 && (s.stride[0] == 1 || s.size[0].value == 1); }
+
+/// Whether all strides, from that of dimension `first` on, are multiples of `group`.
+inline bool strides_divide(const Strides& s, int first, int64_t group) {
+  for (int d = first; d < s.dims; ++d) {
+    if (s.stride[d] % group != 0) return false;
+  }
+  return true;
+}
 
 /// Whether they are runs of whole groups of `group` elements, `group` elements apart, as far as strides tell.
 inline bool is_rows(const Strides& s, int64_t group) {
-  bool rows = s.stride[0] == 1 && s.size[0].value % group == 0;
-  for (int d = 1; d < s.dims; ++d) rows = rows && s.stride[d] % group == 0;
-  return rows;
+  return s.stride[0] == 1 && s.size[0].value % group == 0 && strides_divide(s, 1, group);
+}
+
+/// The dimensions of `s` in the order of their strides, the smallest innermost (those of stride 0, which read the same
+/// elements again, outermost), and where an element then lies among those of `s` in row-major order.
+inline void order_by_stride(const Strides& s, Strides& ordered, Strides& places) {
+  ordered = s;
+  places = {1, s.small, {}, {}};
+  places.stride[0] = 1;
+  places.size[0] = Divisor::of(1);
+  const auto key = [&s](int d) { return static_cast<uint64_t>(std::abs(s.stride[d])) - 1; };
+  bool in_order = true;
+  for (int d = 1; d < s.dims; ++d) in_order = in_order && key(d - 1) <= key(d);
+  if (in_order) return;
+
+  int order[kMaxDims];
+  int64_t place[kMaxDims];
+  for (int d = 0; d < s.dims; ++d) {
+    order[d] = d;
+    place[d] = d == 0 ? 1 : place[d - 1] * s.size[d - 1].value;
+  }
+  std::stable_sort(order, order + s.dims, [&](int a, int b) { return key(a) < key(b); });
+  places.dims = s.dims;
+  for (int d = 0; d < s.dims; ++d) {
+    ordered.size[d] = places.size[d] = s.size[order[d]];
+    ordered.stride[d] = s.stride[order[d]];
+    places.stride[d] = place[order[d]];
+  }
 }
 
 }  // namespace reduce_ops::sum

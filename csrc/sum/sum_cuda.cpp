@@ -1,96 +1,117 @@
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "sum/problem.h"
 #include "sum/slots_cuda.h"
-#include "sum/strides.h"
 #include "sum/sum_kernels.h"
 #include "sum/sum_op.h"
+#include "sum_dtypes.h"
 
 namespace reduce_ops::sum {
 namespace {
 
-Type type_of(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kBool:
-      return Type::boolean;
-    case at::kChar:
-      return Type::int8;
-    case at::kShort:
-      return Type::int16;
-    case at::kInt:
-      return Type::int32;
-    case at::kLong:
-      return Type::int64;
-    case at::kByte:
-      return Type::uint8;
-    case at::kUInt16:
-      return Type::uint16;
-    case at::kUInt32:
-      return Type::uint32;
-    case at::kUInt64:
-      return Type::uint64;
-    case at::kFloat8_e4m3fn:
-      return Type::float8_e4m3fn;
-    case at::kFloat8_e5m2:
-      return Type::float8_e5m2;
-    case at::kHalf:
-      return Type::float16;
-    case at::kBFloat16:
-      return Type::bfloat16;
-    case at::kFloat:
-      return Type::float32;
-    case at::kDouble:
-      return Type::float64;
-    case at::kComplexFloat:
-      return Type::complex64;
-    case at::kComplexDouble:
-      return Type::complex128;
-    default:
-      TORCH_INTERNAL_ASSERT(false, "no kernel reads or writes ", dtype);
+at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& like) {
+  return at::detail::empty_cuda(sizes, dtype, like.device(), std::nullopt);
+}
+
+/// Scratch memory for a step in between may take a hundredth of the input, or this much.
+constexpr int64_t kScratchBytes = int64_t{8} << 20;
+
+/// A full sum whose order runs across memory, such as that of x.t(): a view of self as a matrix whose rows, of a power
+/// of two of elements, follow each other in that order, so that row sums are nodes of the tree and can be taken by the
+/// kernels of columns. Nothing if self is not like that.
+std::optional<at::Tensor> rows_across_memory(const at::Tensor& self, const Problem& p) {
+  const Strides& r = p.reduced;
+  if (p.outputs != 1 || r.dims < 2) return std::nullopt;
+  const int64_t inner = std::abs(r.stride[0]);
+  const bool crosses = std::any_of(r.stride + 1, r.stride + r.dims, [&](int64_t s) { return s != 0 && s < inner; });
+  const int64_t row = r.size[0].value & -r.size[0].value;  // the largest power of two that divides it
+  const int64_t scratch = p.n / row * p.accumulate_size;
+  if (!crosses || row < 8 || (scratch > kScratchBytes && scratch > p.n * p.element_size / 100)) return std::nullopt;
+
+  std::vector<int64_t> sizes, strides;
+  for (int d = r.dims - 1; d >= 0; --d) {
+    sizes.push_back(r.size[d].value);
+    strides.push_back(r.stride[d]);
   }
+  sizes.back() /= row;
+  strides.back() *= row;
+  sizes.push_back(row);
+  strides.push_back(r.stride[0]);
+  return self.as_strided(sizes, strides);
 }
 
-Layout layout_of(const Strides& strides, const void* data, int64_t element_size, bool tuned) {
-  const bool aligned = reinterpret_cast<uintptr_t>(data) % 16 == 0;
-  if (is_run(strides) && aligned) return Layout::aligned;
-  if (is_run(strides) && tuned) return Layout::shifted;
-  if (is_rows(strides, 16 / element_size) && aligned && tuned) return Layout::rows;
-  return Layout::strided;
-}
-
-void sum_cuda(const at::Tensor& tensor, at::ScalarType accumulate, const at::Tensor& result) {
+/// SumInto with the plan for a GPU of `multiprocessors`; 0: of this one.
+void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
+                   int multiprocessors) {
   const c10::cuda::CUDAGuard guard(tensor.device());
   const auto stream = c10::cuda::getCurrentCUDAStream();
   // The kernels know no conjugate or negative bit: the one kind of view that is copied.
   at::Tensor self = tensor.is_conj() || tensor.is_neg() ? tensor.resolve_conj().resolve_neg() : tensor;
 
   Launch l{};
-  if (!collapse(self.sizes(), self.strides(), self.numel(), l.strides)) {
+  if (!describe(self, reduced, accumulate, result, l.problem)) {
     self = self.contiguous();
-    collapse(self.sizes(), self.strides(), self.numel(), l.strides);
+    TORCH_CHECK(describe(self, reduced, accumulate, result, l.problem),
+                "sum: kept and reduced dimensions of self alternate too often; accepted are up to ", kMaxDims,
+                " of each after merging");
   }
+  if (const auto rows = rows_across_memory(self, l.problem)) {
+    const at::Tensor nodes = empty(rows->sizes().slice(0, rows->dim() - 1), accumulate, self);
+    sum_with_plan(*rows, DimSet().set(rows->dim() - 1), accumulate, nodes, multiprocessors);
+    if (result.scalar_type() == accumulate) {
+      sum_with_plan(nodes, DimSet().set(), accumulate, result, multiprocessors);
+    } else {
+      const at::Tensor sum = empty({}, accumulate, self);
+      sum_with_plan(nodes, DimSet().set(), accumulate, sum, multiprocessors);
+      result.copy_(sum);
+    }
+    return;
+  }
+  if (multiprocessors == 0) multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  l.plan = make_plan(l.problem, multiprocessors);
+  TORCH_CHECK(l.plan.segments > 0, "sum: self has ", l.problem.n, " elements for each of ", l.problem.outputs,
+              " results, more than one launch covers");
   l.in = type_of(self.scalar_type());
   l.accumulate = type_of(accumulate);
   l.out = type_of(result.scalar_type());
   l.data = self.const_data_ptr();
-  l.n = self.numel();
   l.result = result.mutable_data_ptr();
-
-  const bool tuned = kernels_for(l.in, l.out) == Kernels::tuned;
-  l.layout = layout_of(l.strides, l.data, self.element_size(), tuned);
-  const int multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  l.plan = make_plan(l.n, static_cast<int>(self.element_size()), static_cast<int>(c10::elementSize(accumulate)),
-                     l.layout, tuned, multiprocessors);
-  TORCH_CHECK(l.plan.blocks > 0, "sum: self has ", l.n, " elements, more than one launch covers");
-  if (l.plan.blocks > 1) l.slots = slots_for(stream);
+  if (l.plan.segments > 1) l.slots = slots_for(stream);
+  at::Tensor partial;
+  if (const int64_t bytes = partial_bytes(l.problem, l.plan); bytes > 0) {
+    partial = empty({bytes}, at::kByte, self);
+    l.partial = partial.mutable_data_ptr();
+  }
   C10_CUDA_CHECK(launch(l, stream));
+}
+
+void sum_cuda(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
+  sum_with_plan(self, reduced, accumulate, result, 0);
+}
+
+/// For tests of what no plan may change: the sum by the plan for another GPU.
+at::Tensor sum_as_on(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
+  const auto sum_into = [multiprocessors](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate,
+                                          const at::Tensor& result) {
+    sum_with_plan(x, reduced, accumulate, result, static_cast<int>(multiprocessors));
+  };
+  return sum(self, {dims, false, std::nullopt}, sum_into, empty);
 }
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(reduce, CUDA, m) { register_sum<sum_cuda>(m); }
+TORCH_LIBRARY_IMPL(reduce, CUDA, m) {
+  register_sum<sum_cuda, empty>(m);
+  m.impl("_sum_as_on", &sum_as_on);
+}
 
 }  // namespace reduce_ops::sum

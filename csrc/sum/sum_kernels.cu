@@ -3,11 +3,9 @@
 
 namespace reduce_ops::sum {
 
-Kernels kernels_for(Type in, Type out) {
-  const bool integer = in <= Type::uint64;
-  const bool float8 = in == Type::float8_e4m3fn || in == Type::float8_e5m2;
-  const Type own = integer ? Type::int64 : float8 ? Type::float32 : in;
-  return out == own ? Kernels::tuned : Kernels::converted;
+int64_t partial_bytes(const Problem& problem, const Plan& plan) {
+  const bool tickets = plan.family == Family::columns || plan.family == Family::narrow_columns;
+  return tickets && plan.segments > 1 ? plan.segments * problem.outputs * problem.accumulate_size : 0;
 }
 
 cudaError_t launch(const Launch& l, cudaStream_t stream) {

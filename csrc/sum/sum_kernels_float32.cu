@@ -5,17 +5,17 @@ namespace reduce_ops::sum {
 cudaError_t launch_float32(const Launch& l, cudaStream_t stream) {
   switch (l.in) {
     case Type::float16:
-      return l.out == Type::float16 ? launch_tuned<__half, float, __half>(l, stream)
+      return l.out == Type::float16 ? launch_every<__half, float, __half>(l, stream)
                                     : launch_converted<__half, float>(l, stream);
     case Type::bfloat16:
-      return l.out == Type::bfloat16 ? launch_tuned<__nv_bfloat16, float, __nv_bfloat16>(l, stream)
+      return l.out == Type::bfloat16 ? launch_every<__nv_bfloat16, float, __nv_bfloat16>(l, stream)
                                      : launch_converted<__nv_bfloat16, float>(l, stream);
     case Type::float8_e4m3fn:
-      return launch_tuned<__nv_fp8_e4m3, float>(l, stream);
+      return launch_rows<__nv_fp8_e4m3, float>(l, stream);
     case Type::float8_e5m2:
-      return launch_tuned<__nv_fp8_e5m2, float>(l, stream);
+      return launch_rows<__nv_fp8_e5m2, float>(l, stream);
     case Type::float32:
-      return launch_tuned<float, float>(l, stream);
+      return launch_every<float, float>(l, stream);
     case Type::boolean:
       return launch_converted<Boolean, float>(l, stream);
     case Type::int8:

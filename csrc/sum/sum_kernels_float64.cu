@@ -15,7 +15,7 @@ cudaError_t launch_float64(const Launch& l, cudaStream_t stream) {
     case Type::float32:
       return launch_converted<float, double>(l, stream);
     case Type::float64:
-      return launch_tuned<double, double>(l, stream);
+      return launch_every<double, double>(l, stream);
     case Type::boolean:
       return launch_converted<Boolean, double>(l, stream);
     case Type::int8:

@@ -5,23 +5,23 @@ namespace reduce_ops::sum {
 cudaError_t launch_int64(const Launch& l, cudaStream_t stream) {
   switch (l.in) {  // uint64_t wraps by definition, where a signed overflow would be undefined
     case Type::boolean:
-      return launch_tuned<Boolean, uint64_t>(l, stream);
+      return launch_every<Boolean, uint64_t>(l, stream);
     case Type::int8:
-      return launch_tuned<int8_t, uint64_t>(l, stream);
+      return launch_every<int8_t, uint64_t>(l, stream);
     case Type::int16:
-      return launch_tuned<int16_t, uint64_t>(l, stream);
+      return launch_rows<int16_t, uint64_t>(l, stream);
     case Type::int32:
-      return launch_tuned<int32_t, uint64_t>(l, stream);
+      return launch_every<int32_t, uint64_t>(l, stream);
     case Type::int64:
-      return launch_tuned<uint64_t, uint64_t>(l, stream);
+      return launch_every<uint64_t, uint64_t>(l, stream);
     case Type::uint8:
-      return launch_tuned<uint8_t, uint64_t>(l, stream);
+      return launch_every<uint8_t, uint64_t>(l, stream);
     case Type::uint16:
-      return launch_tuned<uint16_t, uint64_t>(l, stream);
+      return launch_rows<uint16_t, uint64_t>(l, stream);
     case Type::uint32:
-      return launch_tuned<uint32_t, uint64_t>(l, stream);
+      return launch_rows<uint32_t, uint64_t>(l, stream);
     case Type::uint64:
-      return launch_tuned<uint64_t, uint64_t>(l, stream);
+      return launch_every<uint64_t, uint64_t>(l, stream);
     default:
       return cudaErrorInvalidValue;
   }

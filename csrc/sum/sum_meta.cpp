@@ -6,21 +6,21 @@
 namespace reduce_ops::sum {
 namespace {
 
-at::Tensor sum_meta(const at::Tensor& self, std::optional<at::ScalarType> dtype) {
-  return at::empty({}, self.options().dtype(result_dtype(self, dtype)));
+at::Tensor sum_meta(const at::Tensor& self, const Request& request) {
+  const at::ScalarType dtype = result_dtype(self, request.dtype);
+  const DimSet reduced = reduced_dims(self, request.dims);
+  return at::empty_symint(result_sizes(self.sym_sizes(), reduced, request.keepdim), self.options().dtype(dtype));
 }
 
-at::Tensor& sum_out_meta(const at::Tensor& self, std::optional<at::ScalarType> dtype, at::Tensor& out) {
-  check_out(self, result_dtype(self, dtype), out);
-  out.resize_({});
+at::Tensor& sum_out_meta(const at::Tensor& self, const Request& request, at::Tensor& out) {
+  check_out(self, result_dtype(self, request.dtype ? request.dtype : dtype_of(self, out)), out);
+  const DimSet reduced = reduced_dims(self, request.dims);
+  out.resize__symint(result_sizes(self.sym_sizes(), reduced, request.keepdim));
   return out;
 }
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(reduce, Meta, m) {
-  m.impl("sum", &sum_meta);
-  m.impl("sum.out", &sum_out_meta);
-}
+TORCH_LIBRARY_IMPL(reduce, Meta, m) { register_overloads<sum_meta, sum_out_meta>(m); }
 
 }  // namespace reduce_ops::sum

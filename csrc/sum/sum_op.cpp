@@ -1,8 +1,8 @@
 #include "sum/sum_op.h"
 
+#include <ATen/MemoryOverlap.h>
+#include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/Resize.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
@@ -29,20 +29,32 @@ bool converts_on_load(at::ScalarType input, at::ScalarType element) {
   }
 }
 
-struct Plan {
+/// A sum as a backend takes it.
+struct Job {
   at::Tensor self;
+  DimSet reduced;
   at::ScalarType accumulate;
   at::ScalarType stored;  // what the backend writes
+
+  /// sums: dense, of dtype `stored`.
+  void run(const at::Tensor& sums, c10::function_ref<SumInto> sum_into) const {
+    if (sums.numel() == 0) return;
+    if (self.numel() == 0) {
+      sums.zero_();
+    } else {
+      sum_into(self, reduced, accumulate, sums);
+    }
+  }
 };
 
-Plan prepare(const at::Tensor& self, at::ScalarType element, at::ScalarType result) {
+Job job_of(const at::Tensor& self, DimSet reduced, at::ScalarType element, at::ScalarType result) {
   at::Tensor x = self;
   if (!converts_on_load(x.scalar_type(), element)) x = x.to(element);
   const at::ScalarType accumulate = accumulate_dtype(element);
   // complex32 has no kernels; float16 and bfloat16 results are rounded by the backend, any other in the end.
   if (x.scalar_type() == at::kComplexHalf) x = x.to(at::kComplexFloat);
   const bool rounds = result == x.scalar_type() && (result == at::kHalf || result == at::kBFloat16);
-  return {x, accumulate, rounds ? result : accumulate};
+  return {x, reduced, accumulate, rounds ? result : accumulate};
 }
 
 }  // namespace
@@ -56,13 +68,26 @@ at::ScalarType result_dtype(const at::Tensor& self, std::optional<at::ScalarType
   return *dtype;
 }
 
-at::Tensor sum(const at::Tensor& self, std::optional<at::ScalarType> dtype, SumInto sum_into) {
-  const at::ScalarType result = result_dtype(self, dtype);
-  if (self.numel() == 0) return at::zeros({}, self.options().dtype(result));
-  const Plan plan = prepare(self, dtype.value_or(self.scalar_type()), result);
-  at::Tensor sum = at::empty({}, self.options().dtype(plan.stored));
-  sum_into(plan.self, plan.accumulate, sum);
-  return plan.stored == result ? sum : sum.to(result);
+DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims) {
+  if (dims && !dims->empty()) return at::dim_list_to_bitset(*dims, self.dim());
+  TORCH_CHECK(self.dim() <= 64, "sum: self has ", self.dim(), " dimensions; accepted are up to 64");
+  return DimSet().set();
+}
+
+at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref<SumInto> sum_into,
+               Allocate* allocate) {
+  const at::ScalarType result = result_dtype(self, request.dtype);
+  const DimSet reduced = reduced_dims(self, request.dims);
+  const Job job = job_of(self, reduced, request.dtype.value_or(self.scalar_type()), result);
+  const auto sizes = result_sizes(self.sizes(), reduced, request.keepdim);
+  const at::Tensor sums = allocate(sizes, job.stored, self);
+  job.run(sums, sum_into);
+  return job.stored == result ? sums : sums.to(result);
+}
+
+std::optional<at::ScalarType> dtype_of(const at::Tensor& self, const at::Tensor& out) {
+  if (out.scalar_type() == reduce_ops::result_dtype(self.scalar_type())) return std::nullopt;
+  return out.scalar_type();
 }
 
 void check_out(const at::Tensor& self, at::ScalarType result, const at::Tensor& out) {
@@ -73,20 +98,24 @@ void check_out(const at::Tensor& self, at::ScalarType result, const at::Tensor& 
   TORCH_CHECK(out.layout() == at::kStrided, "sum: expected out to be strided, but its layout is ", out.layout());
 }
 
-/// The backend writes `out` after it has read all of self, so the two may share memory.
-at::Tensor& sum_out(const at::Tensor& self, std::optional<at::ScalarType> dtype, at::Tensor& out, SumInto sum_into) {
+at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& out,
+                    c10::function_ref<SumInto> sum_into, Allocate* allocate) {
+  const auto dtype = request.dtype ? request.dtype : dtype_of(self, out);
   const at::ScalarType result = result_dtype(self, dtype);
+  const DimSet reduced = reduced_dims(self, request.dims);
   check_out(self, result, out);
-  at::native::resize_output(out, {});
-  if (self.numel() == 0) return out.zero_();
-  const Plan plan = prepare(self, dtype.value_or(self.scalar_type()), result);
-  if (plan.stored == result && !out.is_neg() && !out.is_conj()) {
-    sum_into(plan.self, plan.accumulate, out);
+  const Job job = job_of(self, reduced, dtype.value_or(self.scalar_type()), result);
+  const auto sizes = result_sizes(self.sizes(), reduced, request.keepdim);
+  at::native::resize_output(out, sizes);
+  const bool direct = job.stored == result && out.is_contiguous() && !out.is_neg() && !out.is_conj() &&
+                      at::get_overlap_status(out, self) == at::MemOverlapStatus::No;
+  if (direct) {
+    job.run(out, sum_into);
     return out;
   }
-  const at::Tensor sum = at::empty({}, self.options().dtype(plan.stored));
-  sum_into(plan.self, plan.accumulate, sum);
-  return out.copy_(sum);
+  const at::Tensor sums = allocate(sizes, job.stored, self);
+  job.run(sums, sum_into);
+  return out.copy_(sums);
 }
 
 }  // namespace reduce_ops::sum

@@ -21,20 +21,28 @@ Isa detect_isa() {
 
 }  // namespace
 
-template <typename Leaf>
-Leaf tree_sum(const Elements& elements, std::int64_t begin, std::int64_t end) {
-  static const Isa isa = detect_isa();
-#if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512::sum<Leaf>(elements, begin, end);
-  if (isa == Isa::avx2) return avx2::sum<Leaf>(elements, begin, end);
-#endif
-  return baseline::sum<Leaf>(elements, begin, end);
+int closest_dim(const Elements& elements) {
+  int closest = 0;
+  for (int d = 1; d < elements.dims; ++d) {
+    if (elements.strides[d] > 0 && elements.strides[d] < elements.strides[closest]) closest = d;
+  }
+  return closest;
 }
 
-template float tree_sum(const Elements&, std::int64_t, std::int64_t);
-template double tree_sum(const Elements&, std::int64_t, std::int64_t);
-template std::uint64_t tree_sum(const Elements&, std::int64_t, std::int64_t);
-template Complex<float> tree_sum(const Elements&, std::int64_t, std::int64_t);
-template Complex<double> tree_sum(const Elements&, std::int64_t, std::int64_t);
+template <typename Leaf>
+void tree_sums(const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences, Leaf* sums) {
+  static const Isa isa = detect_isa();
+#if defined(__x86_64__)
+  if (isa == Isa::avx512) return avx512::sums(elements, begin, end, sequences, sums);
+  if (isa == Isa::avx2) return avx2::sums(elements, begin, end, sequences, sums);
+#endif
+  return baseline::sums(elements, begin, end, sequences, sums);
+}
+
+template void tree_sums(const Elements&, std::int64_t, std::int64_t, Sequences, float*);
+template void tree_sums(const Elements&, std::int64_t, std::int64_t, Sequences, double*);
+template void tree_sums(const Elements&, std::int64_t, std::int64_t, Sequences, std::uint64_t*);
+template void tree_sums(const Elements&, std::int64_t, std::int64_t, Sequences, Complex<float>*);
+template void tree_sums(const Elements&, std::int64_t, std::int64_t, Sequences, Complex<double>*);
 
 }  // namespace reduce_ops::sum

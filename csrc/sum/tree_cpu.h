@@ -6,31 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace reduce_ops::sum {
+#include "types.h"
 
-/// What lies in memory; a complex element is two of these, real and imaginary part.
-enum class Stored : std::uint8_t {
-  boolean,
-  int8,
-  int16,
-  int32,
-  int64,
-  uint8,
-  uint16,
-  uint32,
-  uint64,
-  float8_e4m3fn,
-  float8_e5m2,
-  float16,
-  bfloat16,
-  float32,
-  float64,
-};
+namespace reduce_ops::sum {
 
 /// Elements in row-major order of their index. Addresses need not be aligned.
 struct Elements {
   const std::byte* data;
-  Stored stored;
+  Type type;         // of a complex element: that of its two parts
   bool negate_real;  // as a negative view asks
   bool negate_imag;  // as a negative or a conjugate view asks
   int dims;          // at least 1
@@ -39,6 +22,9 @@ struct Elements {
   std::array<std::int64_t, 64> strides;  // in bytes
 };
 
+/// The dimension whose elements lie closest in memory; 0, the innermost, if there is no closer one.
+int closest_dim(const Elements& elements);
+
 /// Unlike std::complex, an array of it costs nothing to declare.
 template <typename Part>
 struct Complex {
@@ -46,11 +32,18 @@ struct Complex {
   Part imag;
 };
 
-/// The canonical sum of elements [begin, end), each converted to Leaf. Leaf is float, double, uint64_t (for int64: it
-/// wraps by definition), Complex<float> or Complex<double>. The range must not be empty. It is a node of the tree over
-/// all elements if it starts at a multiple of its length, a power of two, or is what is left from such a multiple on.
-/// Throws std::invalid_argument for a pair of types that sum_cpu.h does not list.
+/// Sequences of elements: where the elements of the first lie is said elsewhere, those of the others lie `stride` bytes
+/// further on each.
+struct Sequences {
+  std::int64_t count;
+  std::int64_t stride;
+};
+
+/// sums[i]: the canonical sum of elements [begin, end) of sequence i, each converted to Leaf. Leaf is float, double,
+/// uint64_t (for int64: it wraps by definition), Complex<float> or Complex<double>. The range must not be empty. Its
+/// sum is a node of the tree over all elements if it starts at a multiple of its length, a power of two, or is what is
+/// left from such a multiple on. Throws std::invalid_argument for a pair of types that sum_op.cpp does not list.
 template <typename Leaf>
-Leaf tree_sum(const Elements& elements, std::int64_t begin, std::int64_t end);
+void tree_sums(const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences, Leaf* sums);
 
 }  // namespace reduce_ops::sum

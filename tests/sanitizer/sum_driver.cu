@@ -1,5 +1,5 @@
-// Runs the kernels of reduce::sum without PyTorch, for compute-sanitizer: every layout and kernel shape of some types,
-// over allocations that end with the last element. Exits with 1 on a wrong sum or a slot that was not left empty.
+// Runs the kernels of reduce::sum without PyTorch, for compute-sanitizer: every family and layout with some types, over
+// allocations that end with the last element. Exits with 1 on a wrong sum or a slot that was not left empty.
 
 #include <cuda_runtime.h>
 
@@ -13,6 +13,7 @@
 
 namespace {
 
+using namespace reduce_ops;
 using namespace reduce_ops::sum;
 
 void check(cudaError_t status, const char* what) {
@@ -21,48 +22,65 @@ void check(cudaError_t status, const char* what) {
   std::exit(1);
 }
 
-/// The sum of n ones (for half precision, few enough to be exact), `offset` elements into an allocation, each `step`
-/// elements after the other, with 3 elements to a row of `step` * 3 + 1 if `rows`.
-template <typename In, typename Out>
-int run(Type in, Type accumulate, int accumulate_size, Type out, In one, int64_t n, int64_t offset, int64_t step,
-        bool rows, void* slots) {
-  const std::array<int64_t, 2> sizes = rows ? std::array<int64_t, 2>{n / 3, 3} : std::array<int64_t, 2>{1, n};
-  const std::array<int64_t, 2> strides = {rows ? 3 * step + 1 : 0, step};
-  n = sizes[0] * sizes[1];
-  const int64_t length = offset + (sizes[0] - 1) * strides[0] + (sizes[1] - 1) * strides[1] + 1;
+/// A matrix of ones (for half precision, few enough to be exact) for each of `outer` indices, summed over its rows or
+/// its columns: element (a, r, c) lies at offset + (a * (rows + gap) + r) * (columns + gap) * step + c * step.
+struct Shape {
+  int64_t outer, rows, columns;
+  bool over_rows;  // and otherwise over columns
+  int64_t offset, step, gap;
+};
 
-  std::vector<In> host(length, one);
-  In* data = nullptr;
-  Out* result = nullptr;
-  check(cudaMalloc(&data, length * sizeof(In)), "cudaMalloc");
-  check(cudaMalloc(&result, sizeof(Out)), "cudaMalloc");
-  check(cudaMemcpy(data, host.data(), length * sizeof(In), cudaMemcpyHostToDevice), "cudaMemcpy");
+template <typename In, typename Out>
+int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
+  const int64_t row = (s.columns + s.gap) * s.step;
+  const std::array<int64_t, 3> sizes = {s.outer, s.rows, s.columns};
+  const std::array<int64_t, 3> strides = {(s.rows + s.gap) * row, row, s.step};
+  int64_t length = s.offset + 1;
+  for (int d = 0; d < 3; ++d) length += (sizes[d] - 1) * strides[d];
 
   Launch l{};
+  Problem& p = l.problem;
+  p.n = s.over_rows ? s.rows : s.columns;
+  p.outputs = s.outer * s.rows * s.columns / p.n;
+  const auto is_reduced = [&s](int64_t d) { return d == (s.over_rows ? 1 : 2); };
+  collapse(sizes, strides, is_reduced, p.reduced);
+  collapse(sizes, strides, [&](int64_t d) { return !is_reduced(d); }, p.kept);
+  order_by_stride(p.kept, p.columns, p.places);
+  p.element_size = sizeof(In);
+  p.accumulate_size = sizeof(Out);
+  p.misalignment = static_cast<int>(s.offset * sizeof(In) % 16);
+  p.result_aligned = true;
+  p.kernels = sizeof(In) == 2 ? Kernels::rows : Kernels::every;
+  l.plan = make_plan(p, /*multiprocessors=*/132);
+
+  const std::vector<In> host(length, In{1});
+  In* data = nullptr;
+  check(cudaMalloc(&data, length * sizeof(In)), "cudaMalloc");
+  check(cudaMalloc(&l.result, p.outputs * sizeof(Out)), "cudaMalloc");
+  if (const int64_t bytes = partial_bytes(p, l.plan); bytes > 0) check(cudaMalloc(&l.partial, bytes), "cudaMalloc");
+  check(cudaMemcpy(data, host.data(), length * sizeof(In), cudaMemcpyHostToDevice), "cudaMemcpy");
   l.in = in;
   l.accumulate = accumulate;
   l.out = out;
-  l.data = data + offset;
-  l.n = n;
+  l.data = data + s.offset;
   l.slots = slots;
-  l.result = result;
-  collapse(sizes, strides, n, l.strides);
-  const bool aligned = offset * sizeof(In) % 16 == 0;
-  l.layout = !is_run(l.strides) ? Layout::strided : aligned ? Layout::aligned : Layout::shifted;
-  if (is_rows(l.strides, 16 / sizeof(In)) && aligned && !is_run(l.strides)) l.layout = Layout::rows;
-  l.plan = make_plan(n, sizeof(In), accumulate_size, l.layout, /*full_choice=*/true, /*multiprocessors=*/132);
   check(launch(l, nullptr), "launch");
 
-  Out sum;
-  check(cudaMemcpy(&sum, result, sizeof sum, cudaMemcpyDeviceToHost), "kernel");
+  std::vector<Out> sums(p.outputs);
+  check(cudaMemcpy(sums.data(), l.result, p.outputs * sizeof(Out), cudaMemcpyDeviceToHost), "kernel");
   std::vector<char> left(kSlotBytes);
   check(cudaMemcpy(left.data(), slots, kSlotBytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
   check(cudaFree(data), "cudaFree");
-  check(cudaFree(result), "cudaFree");
+  check(cudaFree(l.result), "cudaFree");
+  check(cudaFree(l.partial), "cudaFree");
+  const bool right = std::all_of(sums.begin(), sums.end(), [&p](Out sum) { return sum == static_cast<Out>(p.n); });
   const bool empty = std::all_of(left.begin(), left.end(), [](char byte) { return byte == 0; });
-  if (sum == static_cast<Out>(n) && empty) return 0;
-  std::fprintf(stderr, "type %d n %lld offset %lld step %lld: wrong sum or slots\n", static_cast<int>(in),
-               static_cast<long long>(n), static_cast<long long>(offset), static_cast<long long>(step));
+  if (right && empty) return 0;
+  std::fprintf(stderr, "type %d family %d (%lld, %lld, %lld) over %s, offset %lld step %lld gap %lld: wrong %s\n",
+               static_cast<int>(in), static_cast<int>(l.plan.family), static_cast<long long>(s.outer),
+               static_cast<long long>(s.rows), static_cast<long long>(s.columns), s.over_rows ? "rows" : "columns",
+               static_cast<long long>(s.offset), static_cast<long long>(s.step), static_cast<long long>(s.gap),
+               right ? "slots" : "sums");
   return 1;
 }
 
@@ -73,25 +91,37 @@ int main(int argc, char** argv) {
   void* slots = nullptr;
   check(cudaMalloc(&slots, kSlotBytes), "cudaMalloc");
   check(cudaMemset(slots, 0, kSlotBytes), "cudaMemset");
-  int runs = 0;
-  int wrong = 0;
+
+  std::vector<Shape> shapes;
   for (const int64_t n :
        {1, 3, 31, 127, 129, 511, 513, 1024, 1025, 4095, 4097, 16385, 32769, 70001, 1000003, 3000001}) {
-    if (n > largest) continue;
     for (const int64_t offset : {0, 1, 2, 3, 7}) {
-      for (const int64_t step : {1, 2}) {
-        for (const bool rows : {false, true}) {
-          if (rows && n < 3) continue;
-          runs += 4;
-          wrong +=
-              run<float, float>(Type::float32, Type::float32, 4, Type::float32, 1.0f, n, offset, step, rows, slots);
-          wrong +=
-              run<double, double>(Type::float64, Type::float64, 8, Type::float64, 1.0, n, offset, step, rows, slots);
-          wrong += run<int8_t, int64_t>(Type::int8, Type::int64, 8, Type::int64, 1, n, offset, step, rows, slots);
-          wrong += run<int16_t, int64_t>(Type::int16, Type::int64, 8, Type::int64, 1, n, offset, step, rows, slots);
-        }
+      shapes.push_back({1, 1, n, false, offset, 1, 0});  // one run
+      shapes.push_back({1, 1, n, false, offset, 2, 0});
+      shapes.push_back({3, 1, n, false, offset, 1, 0});
+      shapes.push_back({300, 1, n, false, offset, 1, 1});
+    }
+  }
+  for (const int64_t rows : {1, 2, 7, 8, 9, 33, 1025, 40001}) {
+    for (const int64_t columns : {2, 3, 5, 6, 7, 8, 9, 12, 33, 64, 257, 1000}) {
+      for (const bool over_rows : {false, true}) {
+        shapes.push_back({1, rows, columns, over_rows, 0, 1, 0});
+        shapes.push_back({3, rows, columns, over_rows, 0, 1, 0});
+        shapes.push_back({1, rows, columns, over_rows, 3, 1, 0});
+        shapes.push_back({3, rows, columns, over_rows, 0, 1, 2});
+        shapes.push_back({3, rows, columns, over_rows, 1, 2, 1});
       }
     }
+  }
+  int runs = 0;
+  int wrong = 0;
+  for (const Shape& s : shapes) {
+    if (s.outer * s.rows * s.columns > largest) continue;
+    runs += 4;
+    wrong += run<float, float>(Type::float32, Type::float32, Type::float32, s, slots);
+    wrong += run<double, double>(Type::float64, Type::float64, Type::float64, s, slots);
+    wrong += run<int8_t, int64_t>(Type::int8, Type::int64, Type::int64, s, slots);
+    wrong += run<int16_t, int64_t>(Type::int16, Type::int64, Type::int64, s, slots);
   }
   check(cudaFree(slots), "cudaFree");
   std::printf("%d sums, %d wrong\n", runs, wrong);

@@ -1,0 +1,69 @@
+// The plan as an operator, for tests and for the curious: what a GPU would run for a tensor on any device.
+
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <string>
+#include <tuple>
+
+#include "sum/problem.h"
+#include "sum/sum_op.h"
+#include "sum_dtypes.h"
+
+namespace reduce_ops::sum {
+namespace {
+
+std::string name_of(Family family) {
+  switch (family) {
+    case Family::rows:
+      return "rows";
+    case Family::tiny_rows:
+      return "tiny_rows";
+    case Family::small_rows:
+      return "small_rows";
+    case Family::staged_rows:
+      return "staged_rows";
+    case Family::columns:
+      return "columns";
+    case Family::few_rows:
+      return "few_rows";
+    case Family::narrow_columns:
+      return "narrow_columns";
+  }
+  return "";
+}
+
+std::string name_of(Layout layout) {
+  switch (layout) {
+    case Layout::aligned:
+      return "aligned";
+    case Layout::shifted:
+      return "shifted";
+    case Layout::runs:
+      return "runs";
+    case Layout::strided:
+      return "strided";
+  }
+  return "";
+}
+
+using Answer = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, bool, int64_t, int64_t, int64_t>;
+
+Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
+  const at::ScalarType stored = result_dtype(self, std::nullopt);
+  const DimSet reduced = reduced_dims(self, dims);
+  const auto sizes = result_sizes(self.sizes(), reduced, false);
+  const at::Tensor result = at::empty(sizes, self.options().dtype(stored).device(at::kMeta));
+  TORCH_CHECK(self.numel() > 0, "_plan: self has no elements");
+  Problem problem{};
+  TORCH_CHECK(describe(self, reduced, accumulate_dtype(self.scalar_type()), result, problem),
+              "_plan: self has more than ", kMaxDims, " dimensions of a kind after merging");
+  const Plan p = make_plan(problem, static_cast<int>(multiprocessors));
+  return {name_of(p.family), name_of(p.layout), p.threads, p.width, p.vector, p.cached, p.loads, p.tiles, p.segments};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(reduce, CompositeExplicitAutograd, m) { m.impl("_plan", &plan); }
+
+}  // namespace reduce_ops::sum

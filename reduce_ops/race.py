@@ -1,0 +1,106 @@
+"""What the races of ``reduce.sum`` share: the times of a row, the peers, the progress bar."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from torch import Tensor
+
+from reduce_ops import measure
+
+OURS = "reduce.sum"
+READ = "read only"
+TORCH = "torch.sum"
+COMPILED = "torch.compile"
+
+Dims = tuple[int, ...] | None
+Case = TypeVar("Case")
+AnyRow = TypeVar("AnyRow", bound="Row")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One input. Times are seconds of one call."""
+
+    dtype: str
+    layout: str
+    """How the input lies in memory: "contiguous", or the view that it is."""
+    bytes: int
+    seconds: dict[str, float]
+    iqr: dict[str, float]
+
+    @property
+    def fastest_peer(self) -> str:
+        """The best of the others that also sum."""
+        peers = {name: time for name, time in self.seconds.items() if name not in (OURS, READ)}
+        return min(peers, key=peers.__getitem__)
+
+    @property
+    def over_fastest_peer(self) -> float:
+        """Speed over that of the fastest peer."""
+        return self.seconds[self.fastest_peer] / self.seconds[OURS]
+
+    @property
+    def over_torch_sum(self) -> float:
+        """Speed over that of ``torch.sum``."""
+        return self.seconds[TORCH] / self.seconds[OURS]
+
+
+def measured(functions: dict[str, measure.Function], x: Tensor) -> dict[str, Any]:
+    """Time all contenders on ``x``, in one run on the same buffers, and return the fields of a `Row` but for layout."""
+    times = measure.call_times(functions, x)
+    return {
+        "dtype": str(x.dtype).removeprefix("torch."),
+        "bytes": x.nbytes,
+        "seconds": {name: time.median for name, time in times.items()},
+        "iqr": {name: time.iqr for name, time in times.items()},
+    }
+
+
+def torch_sum(dtype: torch.dtype, dims: Dims = None) -> measure.Function:
+    """Return ``torch.sum``, told to do what ``reduce.sum`` does by itself: float8 it can only sum as another dtype."""
+    if dtype.is_floating_point and dtype.itemsize == 1:
+        return (lambda t: torch.sum(t.float())) if dims is None else (lambda t: torch.sum(t.float(), dims))
+    return torch.sum if dims is None else (lambda t: torch.sum(t, dims))
+
+
+def compiled_sum(x: Tensor, dims: Dims = None) -> dict[str, measure.Function]:
+    """Return a fresh compilation for this very input, as Inductor does best.
+
+    There is none on a CPU, nor where Inductor makes no kernel and hands the sum back to PyTorch.
+    """
+    if not x.is_cuda or x.dtype.is_complex:  # which it never has a kernel for
+        return {}
+    from torch._inductor import metrics
+
+    function = torch_sum(x.dtype, dims)
+    torch.compiler.reset()
+    metrics.reset()
+    compiled: measure.Function = torch.compile(lambda t: function(t), fullgraph=True, dynamic=False)
+    compiled(x)
+    return {COMPILED: compiled} if metrics.generated_kernel_count else {}
+
+
+def run(cases: Sequence[Case], time: Callable[[Case], AnyRow], *, show_progress: bool) -> list[AnyRow]:
+    """Time each case, with a progress bar on standard error."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not show_progress) as progress:
+        return [time(case) for case in progress.track(cases, description="timing")]
+
+
+def names_of(rows: Iterable[Row]) -> list[str]:
+    """Return the contenders, each once."""
+    return list(dict.fromkeys(name for row in rows for name in row.seconds))
+
+
+def microseconds(row: Row, names: Sequence[str]) -> list[str]:
+    """Return the times of a row of a table, empty where a contender did not run."""
+    return [f"{row.seconds[name] * 1e6:.2f}" if name in row.seconds else "" for name in names]
+
+
+def title(environment: dict[str, Any]) -> str:
+    """Return the title of a table of times."""
+    return f"{environment['device']}, us of one call" + ("" if "driver" in environment else " - CPU figures")

@@ -1,0 +1,134 @@
+"""The plan of a sum: which kernels a GPU would run. Needs no GPU, and no memory: the tensors are on the meta device."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reduce_ops  # noqa: F401  (loads the operators)
+
+H200 = 132  # multiprocessors
+MAX_BLOCKS = 4096  # of rows that can publish
+MAX_TICKETS = 32768  # blocks of columns side by side that can share a column
+
+
+class Plan(NamedTuple):
+    family: str
+    layout: str
+    threads: int
+    width: int
+    vector: int
+    cached: bool
+    loads: int
+    tiles: int
+    segments: int
+
+
+def plan(x: torch.Tensor, dim: int | list[int] | None = None, multiprocessors: int = H200) -> Plan:
+    return Plan(*torch.ops.reduce._plan(x, dim, multiprocessors=multiprocessors))
+
+
+def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "family"),
+    [
+        ((2**24,), None, "rows"),
+        ((4096, 4096), 0, "columns"),
+        ((4096, 4096), 1, "rows"),
+        ((2**20, 32), 0, "columns"),
+        ((2**20, 32), 1, "small_rows"),
+        ((32, 2**20), 0, "columns"),
+        ((8, 2**22), 0, "few_rows"),
+        ((8, 2**22), 1, "rows"),
+        ((2**22, 8), 0, "narrow_columns"),
+        ((2**24, 3), 0, "narrow_columns"),
+        ((2**24, 3), 1, "tiny_rows"),
+        ((131072, 257), 0, "columns"),
+        ((131072, 257), 1, "staged_rows"),
+        ((16, 2048, 4096), 1, "columns"),
+        ((64, 3, 224, 224), [0, 2, 3], "rows"),
+        ((100, 1000, 100), 1, "columns"),
+        ((8192, 50257), 1, "rows"),
+    ],
+)
+def test_family(shape: tuple[int, ...], dim: int | list[int] | None, family: str) -> None:
+    assert plan(meta(*shape), dim).family == family
+
+
+def test_layout() -> None:
+    x = meta(300, 5000)
+    assert plan(x, 1).layout == "aligned"
+    assert plan(meta(300, 5001), 1).layout == "shifted"
+    assert plan(meta(8, 16, 28, 28), [0, 2, 3]).layout == "runs"
+    assert plan(x[:, ::2], 1).layout == "strided"
+    assert plan(torch.empty(100_001)[1:]).layout == "shifted"
+
+
+@pytest.mark.parametrize("n", [1, 2**6, 2**12, 2**14, 2**15])
+def test_small_full_sums_take_one_block(n: int) -> None:
+    assert plan(meta(n)).segments == 1
+
+
+def test_a_wave_of_blocks_where_it_is_full() -> None:
+    assert plan(meta(2**26))[-2:] == (16, 256)
+
+
+def test_channels_last_is_a_matrix() -> None:
+    x = meta(32, 64, 112, 112).to(memory_format=torch.channels_last)
+    assert plan(x, [0, 2, 3]).family == "columns"
+    assert plan(x, [0, 2, 3]).vector == 4
+
+
+def test_neighbouring_threads_take_neighbouring_elements_of_permuted_dimensions() -> None:
+    assert plan(meta(64, 200, 512).permute(2, 0, 1), 2) == plan(meta(64, 200, 512), 1)
+
+
+@given(data=st.data())
+def test_covers_every_element_once(data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from([torch.float32, torch.float16, torch.float64, torch.int8, torch.complex128]))
+    shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 7, 8, 33, 100, 257, 4096, 10**6]), min_size=1, max_size=4))
+    dims = data.draw(st.lists(st.sampled_from(range(len(shape))), min_size=1, unique=True))
+    step = data.draw(st.sampled_from([1, 2]))
+    multiprocessors = data.draw(st.sampled_from([1, 8, 132, 188]))
+    x = meta(*shape, dtype=dtype)[..., ::step]
+    p = plan(x, dims, multiprocessors)
+    n = math.prod(x.shape[d] for d in dims)
+    outputs = x.numel() // n
+    if p.segments == 0:
+        assert n > 2**31  # more than any launch covers
+        return
+    assert 0 < p.threads <= 1024
+    elements = 16 // x.element_size()
+    if p.family == "rows":
+        per_load = 1 if p.layout == "strided" else elements
+        sharing = p.width or p.threads  # threads an output
+        block = sharing * p.loads * per_load * p.tiles
+        assert p.threads % 32 == 0
+        assert block * (p.segments - 1) < n <= block * p.segments
+        assert p.segments == 1 or outputs * p.segments <= MAX_BLOCKS
+    elif p.family == "columns":
+        block = p.threads // p.width * p.loads * p.tiles
+        assert p.threads % p.width == 0
+        assert block * (p.segments - 1) < n <= block * p.segments
+        assert p.segments == 1 or math.ceil(outputs / p.vector / p.width) <= MAX_TICKETS
+    elif p.family == "narrow_columns":
+        assert p.width <= 8
+        assert p.segments == 1 or outputs // p.width <= MAX_TICKETS
+    elif p.family == "few_rows":
+        assert n <= p.loads
+    elif p.family == "staged_rows":
+        assert n <= max(8 * p.width, 1024 if p.width == 32 else 0)
+        assert (p.tiles * n + elements) * x.element_size() <= 12 * 1024 + 16
+    elif p.family == "small_rows":
+        assert n <= p.width * elements
+    else:
+        assert p.family == "tiny_rows"
+        assert n == p.width <= 8

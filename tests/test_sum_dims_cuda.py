@@ -1,0 +1,418 @@
+"""Sums along dimensions on a busy GPU: streams, graphs, starved launches, sizes past 2^31, memory, launches."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+import reduce_ops
+from support import assert_same_bits, random_values
+
+pytestmark = pytest.mark.gpu
+
+Dims = int | tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to sum: the shape of a contiguous tensor, the view of it that is summed, and the dimensions."""
+
+    shape: tuple[int, ...]
+    dim: Dims
+    view: Callable[[torch.Tensor], torch.Tensor] = lambda x: x
+
+
+CONTIGUOUS = {
+    "all": Kind((1_000_003,), None),
+    "short rows": Kind((200_001, 3), 1),
+    "small rows": Kind((50_001, 32), 1),
+    "odd rows": Kind((9001, 257), 1),
+    "rows": Kind((512, 4096), 1),
+    "long odd rows": Kind((270, 20_001), 1),
+    "few long rows": Kind((3, 2**20), 1),
+    "few long odd rows": Kind((3, 2**20 - 1), 1),
+    "narrow columns": Kind((2**18, 8), 0),
+    "3 columns": Kind((2**19 + 1, 3), 0),
+    "16 columns": Kind((2**17, 16), 0),
+    "31 columns": Kind((2**16 + 1, 31), 0),
+    "columns": Kind((2**13, 512), 0),
+    "odd columns": Kind((2**13 + 1, 257), 0),
+    "few rows": Kind((8, 2**18), 0),
+    "2 rows": Kind((2, 2**20 + 4), 0),
+    "inner": Kind((16, 300, 1000), 1),
+    "inner and outer": Kind((16, 300, 1000), (0, 1)),
+    "apart": Kind((32, 3, 112, 112), (0, 2, 3)),
+    "apart, odd": Kind((33, 3, 55, 55), (0, 2, 3)),
+}
+KINDS = CONTIGUOUS | {
+    "misaligned rows": Kind((512, 4097), 1, lambda x: x[:, 1:]),
+    "transposed": Kind((4096, 700), 1, lambda x: x.t()),
+    "transposed, all": Kind((1024, 1000), None, lambda x: x.t()),
+    "steps": Kind((1000, 3000), 1, lambda x: x[::2, ::3]),
+    "steps, few rows": Kind((3, 2**20), 1, lambda x: x[:, ::2]),
+    "channels_last": Kind((32, 56, 56, 64), (0, 2, 3), lambda x: x.permute(0, 3, 1, 2)),
+    "expanded": Kind((3, 1, 4000), (0, 1), lambda x: x.expand(-1, 200, -1)),
+}
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+# Those that split an output over blocks, where launches could meet.
+SPLIT = ("all", "few long rows", "few long odd rows", "narrow columns", "3 columns", "columns", "odd columns", "apart")
+SPLIT += ("transposed, all", "steps, few rows")
+
+
+def pair(kind: Kind, dtype: torch.dtype = torch.float32, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """An input on the GPU, and its sums by the CPU."""
+    base = random_values(torch.Size(kind.shape).numel(), dtype, seed).view(kind.shape)
+    return kind.view(base.cuda()), reduce_ops.sum(kind.view(base), kind.dim)
+
+
+def capture(work: Callable[[], list[torch.Tensor]]) -> tuple[torch.cuda.CUDAGraph, list[torch.Tensor]]:
+    work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = work()
+    return graph, results
+
+
+@pytest.fixture(scope="module")
+def split_pairs() -> Iterator[list[tuple[torch.Tensor, Dims, torch.Tensor]]]:
+    pairs = []
+    for name in SPLIT:
+        x, expected = pair(KINDS[name])
+        pairs.append((x, KINDS[name].dim, expected.cuda()))
+    torch.cuda.synchronize()
+    yield pairs
+    pairs.clear()
+    torch.cuda.empty_cache()
+
+
+# ---- launches that overlap ----
+
+
+def test_streams_and_a_replaying_graph_overlap(
+    split_pairs: list[tuple[torch.Tensor, Dims, torch.Tensor]],
+) -> None:
+    """Three streams and a graph sum the same inputs in different orders; every result is compared."""
+    graph, results = capture(lambda: [reduce_ops.sum(x, dim) for _ in range(5) for x, dim, _ in split_pairs])
+    streams = [torch.cuda.Stream() for _ in range(4)]
+    wrong = [torch.zeros((), dtype=torch.int64, device="cuda") for _ in streams]
+    torch.cuda.synchronize()
+    for step in range(100):
+        with torch.cuda.stream(streams[-1]):
+            graph.replay()
+            for i, result in enumerate(results):
+                wrong[-1] += result.ne(split_pairs[i % len(split_pairs)][2]).sum()
+        for s, stream in enumerate(streams[:-1]):
+            with torch.cuda.stream(stream):
+                for i in range(len(split_pairs)):
+                    x, dim, expected = split_pairs[(i * (s + 1) + step) % len(split_pairs)]
+                    wrong[s] += reduce_ops.sum(x, dim).ne(expected).sum()
+    torch.cuda.synchronize()
+    assert [count.item() for count in wrong] == [0] * len(streams)
+
+
+def test_two_graphs_overlap(split_pairs: list[tuple[torch.Tensor, Dims, torch.Tensor]]) -> None:
+    def sums() -> list[torch.Tensor]:
+        return [reduce_ops.sum(x, dim) for x, dim, _ in split_pairs]
+
+    graphs = [capture(sums), capture(sums)]
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    wrong = [torch.zeros((), dtype=torch.int64, device="cuda") for _ in streams]
+    torch.cuda.synchronize()
+    for _ in range(200):
+        for (graph, results), stream, count in zip(graphs, streams, wrong, strict=True):
+            with torch.cuda.stream(stream):
+                graph.replay()
+                for result, (_, _, expected) in zip(results, split_pairs, strict=True):
+                    count += result.ne(expected).sum()
+    torch.cuda.synchronize()
+    assert [count.item() for count in wrong] == [0, 0]
+
+
+def test_threads_share_a_stream(split_pairs: list[tuple[torch.Tensor, Dims, torch.Tensor]]) -> None:
+    stream = torch.cuda.Stream()
+    results: list[list[torch.Tensor]] = [[] for _ in split_pairs]
+    torch.cuda.synchronize()
+
+    def work(i: int) -> None:
+        with torch.cuda.stream(stream):
+            for _ in range(200):
+                results[i].append(reduce_ops.sum(split_pairs[i][0], split_pairs[i][1]))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(split_pairs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cuda.synchronize()
+    for mine, (_, _, expected) in zip(results, split_pairs, strict=True):
+        assert_same_bits(torch.stack(mine), expected.expand(len(mine), *expected.shape))
+
+
+@each_kind
+def test_graph_replays_with_new_values(kind: str) -> None:
+    x, expected = pair(KINDS[kind])
+    graph, (sums,) = capture(lambda: [reduce_ops.sum(x, KINDS[kind].dim)])
+    graph.replay()
+    assert_same_bits(sums, expected)
+    storage = torch.empty(0, device="cuda").set_(x.untyped_storage())
+    for seed in (1, 2):
+        base = random_values(storage.numel(), torch.float32, seed)
+        storage.copy_(base)
+        graph.replay()
+        view = KINDS[kind].view(base.view(KINDS[kind].shape))
+        assert_same_bits(sums, reduce_ops.sum(view, KINDS[kind].dim), seed)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128], ids=str)
+def test_few_multiprocessors(dtype: torch.dtype) -> None:
+    """Room for few blocks at a time: one that waits for others must not keep them from running."""
+    kinds = (
+        *(Kind((3, 2**22), 1), Kind((2**20, 8), 0), Kind((2**15, 257), 0), Kind((3, 2**20 + 1), 1)),
+        *(Kind((2**21, 3), 0), Kind((2**18, 32), 0), Kind((64, 3, 112, 112), (0, 2, 3)), Kind((2**14, 512), 0)),
+        *(Kind((2**20, 3), 1, lambda x: x.t()), Kind((2**12, 2**10), None, lambda x: x.t())),
+    )
+    pairs = [(*pair(kind, dtype), kind.dim) for kind in kinds]
+    context = torch.cuda.GreenContext.create(num_sms=8, device_id=0)  # the fewest that an H200 gives away
+    context.set_context()
+    try:
+        for x, expected, dim in pairs:
+            for _ in range(20):
+                assert_same_bits(reduce_ops.sum(x, dim), expected, (tuple(x.shape), dim))
+    finally:
+        context.pop_context()
+
+
+# ---- sizes that a CPU is slow for ----
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "shape, dim",
+    [
+        ((70_000, 513, 2), 1),  # more than a grid's second dimension has, each split or not
+        ((70_000, 5, 100), 1),
+        ((5000, 200_000), 0),
+        ((40_000, 5003), 1),
+        ((2**26 + 1, 7), 0),
+        ((2**25 + 3, 17), 0),
+        ((7, 2**26 + 1), 1),
+        ((2**24 + 1, 33), 1),
+        ((300_000, 3, 301), (0, 2)),
+        ((3, 300_001, 2, 151), (1, 3)),
+    ],
+    ids=str,
+)
+def test_layouts_agree(shape: tuple[int, ...], dim: Dims, dtype: torch.dtype) -> None:
+    """The same elements lie in other orders in memory, where other kernels sum them."""
+    generator = torch.Generator("cuda").manual_seed(1)
+    x = torch.empty(shape, dtype=dtype, device="cuda").normal_(generator=generator)
+    sums = reduce_ops.sum(x, dim)
+    for first in range(1, len(shape)):
+        other = x.movedim(first, 0).contiguous().movedim(0, first)
+        assert_same_bits(reduce_ops.sum(other, dim), sums, (other.stride(), dim))
+        del other
+    padded = torch.empty((*shape[:-1], shape[-1] + 1), dtype=dtype, device="cuda")[..., 1:].copy_(x)
+    assert_same_bits(reduce_ops.sum(padded, dim), sums, (padded.stride(), dim))
+
+
+# ---- sizes past 2^31 ----
+
+
+def needs_gib(gib: int) -> None:
+    torch.cuda.empty_cache()
+    if torch.cuda.mem_get_info()[0] < gib * 2**30:
+        pytest.skip(f"needs {gib} GiB of GPU memory")
+
+
+N = 2**31 + 5
+CHUNK = 2**28
+
+
+def chunks() -> Iterator[slice]:
+    return (slice(start, min(start + CHUNK, N)) for start in range(0, N, CHUNK))
+
+
+@pytest.fixture
+def counting() -> Iterator[torch.Tensor]:
+    """2 N small integers, whose sums by two are exact in float16."""
+    needs_gib(20)
+    x = torch.empty(2 * N, dtype=torch.float16, device="cuda")
+    for start in range(0, 2 * N, CHUNK):
+        part = x[start : start + CHUNK]
+        part.copy_((torch.arange(start, start + part.numel(), device="cuda") * 7919) % 1021)
+    yield x
+    del x
+    torch.cuda.empty_cache()
+
+
+def test_outputs_past_31_bits(counting: torch.Tensor) -> None:
+    for x, dim in ((counting.view(2, N), 0), (counting.view(N, 2), 1), (counting.view(N, 2).t(), 0)):
+        sums = reduce_ops.sum(x, dim)
+        assert sums.shape == (N,)
+        for part in chunks():
+            expected = x[:, part].sum(0) if dim == 0 else x[part].sum(1)
+            assert torch.equal(sums[part], expected), (x.stride(), dim, part)
+        del sums
+
+
+def test_outputs_past_31_bits_of_expanded_input(counting: torch.Tensor) -> None:
+    row = counting[1 : N + 1]
+    sums = reduce_ops.sum(row.expand(2, N), 0)
+    for part in chunks():
+        assert torch.equal(sums[part], 2 * row[part]), part
+    reduce_ops.sum(row.view(N, 1).expand(N, 2), 1, out=sums)
+    for part in chunks():
+        assert torch.equal(sums[part], 2 * row[part]), part
+    sums.zero_()
+    reduce_ops.sum(row.view(N, 1), 1, out=sums)
+    for part in chunks():
+        assert torch.equal(sums[part], row[part]), part
+    del sums
+    ones = reduce_ops.sum(torch.ones(1, dtype=torch.float16, device="cuda").expand(3, N, 1), (0, 2))
+    assert ones.shape == (N,)
+    assert all((ones[part] == 3).all() for part in chunks())
+
+
+@pytest.mark.parametrize("shape, dim", [((2, N), 1), ((N, 2), 0), ((N, 3), 0), ((N, 1), 0), ((2, N, 1), (0, 1))])
+def test_reduced_past_31_bits(shape: tuple[int, ...], dim: Dims) -> None:
+    needs_gib(10)
+    x = torch.ones(shape, dtype=torch.int8, device="cuda")
+    flat = x.view(-1)
+    flat[-1] = -5
+    flat[0] = 100
+    expected = torch.empty_like(torch.empty(shape, device="meta").sum(dim), dtype=torch.int64, device="cuda")
+    expected.fill_(x.numel() // expected.numel())
+    expected[0] += 99
+    expected[-1] -= 6
+    assert torch.equal(reduce_ops.sum(x, dim), expected)
+    if isinstance(dim, int):
+        assert torch.equal(reduce_ops.sum(x.t(), 1 - dim), expected)
+
+
+def test_reduced_past_31_bits_with_cancellation() -> None:
+    """Rows and columns of float32 whose sums are exact in the canonical order, which pairs neighbours."""
+    needs_gib(24)
+    n = 2**31 + 6
+    x = torch.empty(2, n, device="cuda")
+    x[:, 0::2] = 3.5
+    x[:, 1::2] = -3.5
+    zero = torch.zeros(2, device="cuda")
+    assert torch.equal(reduce_ops.sum(x, 1), zero)
+    x[1, 2**31] += 1
+    assert torch.equal(reduce_ops.sum(x, 1), torch.tensor([0.0, 1.0], device="cuda"))
+    assert torch.equal(reduce_ops.sum(x.t(), 0), torch.tensor([0.0, 1.0], device="cuda"))
+    x = x.view(n, 2)
+    x[0::2] = 3.5
+    x[1::2] = -3.5
+    assert torch.equal(reduce_ops.sum(x, 0), zero)
+    x[2**31, 1] += 1
+    assert torch.equal(reduce_ops.sum(x, 0), torch.tensor([0.0, 1.0], device="cuda"))
+
+
+def test_expanded_past_31_bits() -> None:
+    """Strides of 0, sizes and offsets of more than 32 bits."""
+    one = torch.ones(1, dtype=torch.int8, device="cuda")
+    assert reduce_ops.sum(one.expand(2**33 + 1), 0) == 2**33 + 1
+    assert torch.equal(reduce_ops.sum(one.expand(3, 2**32 + 1), 1), torch.full((3,), 2**32 + 1, device="cuda"))
+    assert torch.equal(reduce_ops.sum(one.expand(2**32 + 1, 3), 0), torch.full((3,), 2**32 + 1, device="cuda"))
+    needs_gib(10)
+    x = torch.zeros(2**32 + 2**20, dtype=torch.int8, device="cuda")
+    x[:: 2**20] = 1
+    far = x[:: 2**20].view(-1, 1).expand(-1, 7)
+    assert torch.equal(reduce_ops.sum(far, 0), torch.full((7,), 2**12 + 1, device="cuda"))
+    assert torch.equal(reduce_ops.sum(far, 1), torch.full((2**12 + 1,), 7, device="cuda"))
+
+
+# ---- what a call costs beyond its time ----
+
+
+@each_kind
+@pytest.mark.parametrize("scale", [1, 8])
+def test_memory_beyond_input_and_result(kind: str, scale: int) -> None:
+    shape = (scale * KINDS[kind].shape[0], *KINDS[kind].shape[1:])
+    x = KINDS[kind].view(torch.ones(shape, device="cuda"))
+    dim = KINDS[kind].dim
+    reduce_ops.sum(x, dim)
+    torch.cuda.synchronize()
+    before, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
+    torch.cuda.reset_peak_memory_stats()
+    result = reduce_ops.sum(x, dim)
+    torch.cuda.synchronize()
+    extra = torch.cuda.max_memory_allocated() - before - result.nbytes
+    allowed = max(8 * 2**20, x.untyped_storage().nbytes() // 100)
+    assert extra < allowed
+    assert free - torch.cuda.mem_get_info()[0] < allowed
+
+
+@each_kind
+def test_waits_for_the_current_stream_and_not_for_the_host(kind: str) -> None:
+    filled, expected = pair(KINDS[kind])
+    storage = torch.empty(0, device="cuda").set_(filled.untyped_storage())
+    target = torch.zeros_like(storage)
+    x = target.as_strided(filled.shape, filled.stride(), filled.storage_offset())
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        reduce_ops.sum(x, KINDS[kind].dim)  # its scratch is there from now on
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(200_000_000)
+            target.copy_(storage)
+            sums = reduce_ops.sum(x, KINDS[kind].dim)
+            waited = side.query()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    side.synchronize()
+    assert not waited
+    assert_same_bits(sums, expected)
+
+
+def nodes_of(work: Callable[[], object]) -> int:
+    """How many kernels, copies and memsets a graph of `work` has."""
+    work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        result = work()
+    runtime = ctypes.CDLL(f"libcudart.so.{torch.version.cuda.split('.')[0]}")
+    count = ctypes.c_size_t()
+    assert runtime.cudaGraphGetNodes(ctypes.c_void_p(graph.raw_cuda_graph()), None, ctypes.byref(count)) == 0
+    del result
+    return count.value
+
+
+@pytest.mark.parametrize("kind", CONTIGUOUS)
+def test_one_launch(kind: str) -> None:
+    for dtype in (torch.float32, torch.float16, torch.int8):
+        x = torch.ones(CONTIGUOUS[kind].shape, dtype=dtype, device="cuda")
+        dim = CONTIGUOUS[kind].dim
+        assert nodes_of(lambda x=x, dim=dim: reduce_ops.sum(x, dim)) == 1, dtype
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_device_that_is_not_current() -> None:
+    for kind in KINDS.values():
+        x, expected = pair(kind)
+        sums = reduce_ops.sum(x.to("cuda:1"), kind.dim)
+        assert sums.device == torch.device("cuda:1")
+        assert torch.cuda.current_device() == 0
+        assert_same_bits(sums, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex128])
+@each_kind
+def test_the_plan_does_not_show(kind: str, dtype: torch.dtype) -> None:
+    """The same sum in other grids: by the plans for GPUs of other sizes."""
+    x, expected = pair(KINDS[kind], dtype)
+    dims = KINDS[kind].dim
+    for multiprocessors in (1, 16, 78, 132, 188, 1000):
+        total = torch.ops.reduce._sum_as_on(x, dims, multiprocessors=multiprocessors)
+        assert_same_bits(total, expected, multiprocessors)
