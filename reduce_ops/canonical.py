@@ -42,7 +42,9 @@ def sum(
             tensors of more than twelve dimensions that cannot be merged are copied on a GPU.
         dim: The dimension or dimensions to sum over; all of them if None or empty.
         keepdim: Whether the result keeps the dimensions that were summed, with size 1.
-        dtype: The dtype that elements are converted to before they are added, and the dtype of the result.
+        dtype: The dtype that elements are converted to before they are added, and the dtype of the result. They are
+            converted as they are read from floats up to 32 bits to float32 or float64, from bool and integers to int64,
+            float32 or float64, and from complex64 to complex128; into a new tensor for any other pair.
         out: Tensor for the result, on the device of ``x``; it is resized, and may share memory with ``x``. Without
             ``dtype`` the elements are converted to its dtype, with ``dtype`` it must have that one.
 

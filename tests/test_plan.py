@@ -103,9 +103,9 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
     n = math.prod(x.shape[d] for d in dims)
     outputs = x.numel() // n
     if p.segments == 0:
-        assert n > 2**31  # more than any launch covers
+        assert n > 2**36  # more than any launch covers
         return
-    assert 0 < p.threads <= 1024
+    assert 32 <= p.threads <= 1024
     elements = 16 // x.element_size()
     if p.family == "rows":
         per_load = 1 if p.layout == "strided" else elements
@@ -116,11 +116,18 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.segments == 1 or outputs * p.segments <= MAX_BLOCKS
     elif p.family == "columns":
         block = p.threads // p.width * p.loads * p.tiles
+        parts = p.threads // p.width
         assert p.threads % p.width == 0
+        assert p.threads <= 256
+        assert parts & (parts - 1) == 0
+        assert p.tiles & (p.tiles - 1) == 0
+        assert p.segments <= 65535
         assert block * (p.segments - 1) < n <= block * p.segments
         assert p.segments == 1 or math.ceil(outputs / p.vector / p.width) <= MAX_TICKETS
     elif p.family == "narrow_columns":
         assert p.width <= 8
+        rows = p.loads * elements // p.width  # of a lane at once
+        assert 8 * 32 * rows * p.tiles * p.segments >= n
         assert p.segments == 1 or outputs // p.width <= MAX_TICKETS
     elif p.family == "few_rows":
         assert n <= p.loads

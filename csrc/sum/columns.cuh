@@ -129,8 +129,9 @@ __global__ void __launch_bounds__(256, kVector == 1 ? 3 : 2)
   }
 }
 
-/// Columns of up to kRows elements, side by side in rows one stride apart, kVector a thread. Stores go past L2, where
-/// nothing reads them soon: 3 to 5 % on an H200, where they are an eighth to a half of what is loaded.
+/// Columns of up to kRows elements, side by side in rows one stride apart, kVector a thread. Stores are marked as
+/// the first to leave L2, as nothing reads them soon: 3 to 5 % on an H200, where they are an eighth to a half of the
+/// loads.
 template <int kVector, int kRows, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ Columns<In, Acc, Out> c) {
   const int64_t column = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kVector;

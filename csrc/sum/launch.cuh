@@ -52,9 +52,9 @@ class Launcher {
   bool grid() const {
     if (p_.threads != kThreads || p_.loads != kLoads) return false;
     if (!kBatched && (l_.problem.outputs > 1 || p_.segments == 1)) return false;
-    constexpr int64_t kMaxGridY = 65535;
     const int64_t outputs = l_.problem.outputs;
-    const dim3 grid(p_.segments, static_cast<unsigned>(std::min(outputs, kMaxGridY)), blocks_for(outputs, kMaxGridY));
+    const dim3 grid(p_.segments, static_cast<unsigned>(std::min<int64_t>(outputs, kMaxGridY)),
+                    blocks_for(outputs, kMaxGridY));
     sum_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Out>
         <<<grid, kThreads, 0, stream_>>>(source<Source, kLoads>(), outputs, l_.problem.n, p_.tiles, l_.slots, result());
     return true;

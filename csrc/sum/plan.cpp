@@ -8,8 +8,6 @@ namespace reduce_ops::sum {
 namespace {
 
 constexpr int kWarpSize = 32;
-constexpr int kMaxTiles = 1024;
-constexpr int kMaxGridY = 65535;
 
 struct Shape {
   int threads;
@@ -87,8 +85,11 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
       if (warps <= (many ? 16 : 8)) return plan({static_cast<int>(warps) * kWarpSize, u}, 1, 1);
     }
   }
-  if (layout == Layout::strided && loads <= 512) return plan({128, 4}, 1, 1);
-  if (p.outputs > 1 && many) return plan({512, grid_u}, ceil_power(ceil_div(loads, 512 * grid_u)), 1);
+  if (!every_shape && loads <= 512) return plan({128, 4}, 1, 1);
+  if (p.outputs > 1 && many) {
+    const int64_t tiles = ceil_power(ceil_div(loads, 512 * grid_u));
+    if (tiles <= kMaxTiles) return plan({512, grid_u}, tiles, 1);
+  }
   if (every_shape) {
     // H200, float32: the smallest block that holds the input wins up to 2^15 elements (2.32 us; 2.43 with 16 blocks).
     for (const auto [threads, u] : {Shape{32, 1}, {128, 1}, {256, 4}, {1024, 4}, {1024, 8}}) {
@@ -191,7 +192,7 @@ Plan plan_columns(const Problem& p, int multiprocessors) {
   for (const int64_t width : {run < 32 ? run : 16, run < 32 ? run : 8, int64_t{4}}) {
     const int64_t parts = std::min<int64_t>(std::bit_floor(static_cast<uint64_t>(256 / width)), most_parts);
     const int64_t tiles = ceil_power(ceil_div(p.n, rows * parts));
-    if (width * parts < 128 && run >= 32) break;
+    if (width * parts < 128) break;
     if (vector > 1 && tiles <= most_tiles && occupancy(ceil_div(groups, width), multiprocessors) >= 0.75) {
       return plan(width, parts, tiles, 1);
     }
@@ -204,7 +205,7 @@ Plan plan_columns(const Problem& p, int multiprocessors) {
   const int64_t batches = ceil_div(p.n, rows * parts);  // of the whole column
 
   const double enough = 1.9 * multiprocessors;
-  const int preferred = vector == 1 ? 32 : 8;
+  const int preferred = (vector == 1 ? 32 : 8) * kColumnRows / rows;
   int64_t tiles = 1;
   const auto segments = [&] { return ceil_div(batches, tiles); };
   while (tiles < preferred && segments() > 1 && blocks * ceil_div(batches, 2 * tiles) >= enough) tiles *= 2;
@@ -265,7 +266,7 @@ Plan make_plan(const Problem& p, int multiprocessors) {
     const Plan columns = plan_columns(p, multiprocessors);
     return columns.segments > 0 ? columns : rows;
   }
-  return rows.segments > 0 ? rows : plan_columns(p, multiprocessors);  // which takes any number of elements, slowly
+  return rows.segments > 0 ? rows : plan_columns(p, multiprocessors);  // 2^36 elements at least, slowly
 }
 
 }  // namespace reduce_ops::sum

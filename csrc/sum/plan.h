@@ -14,7 +14,7 @@ namespace reduce_ops::sum {
 enum class Kernels {
   every,      // the common dtypes: every family
   rows,       // the others: rows in every shape, columns
-  converted,  // elements that are converted to another dtype: two shapes of aligned and strided rows, single columns
+  converted,  // elements that are converted to another dtype: aligned and strided rows in a few shapes, single columns
 };
 
 /// What is summed: for each of the `outputs` indices of the kept dimensions, n elements.
@@ -77,11 +77,13 @@ constexpr int grid_loads(Layout layout, int accumulate_size) {
   return layout != Layout::runs && accumulate_size <= 4 ? 8 : 4;
 }
 
+constexpr int kMaxGridY = 65535;         // of CUDA
+constexpr int kMaxTiles = 1024;          // of a block of rows
 constexpr int kWarpThreads = 128;        // of sum_warp
-constexpr int kStridesRows = 8;          // the same where rows are not one stride apart
 constexpr int kColumnRows = 16;          // loads of a thread of sum_columns
-constexpr int kMaxSegmentsAPart = 1024;  // that the last block of a column folds
-constexpr int kTileBytes = 12 * 1024;    // of short rows
+constexpr int kStridesRows = 8;          // the same where rows are not one stride apart, or elements are converted
+constexpr int kMaxSegmentsAPart = 1024;  // that a part of the last block of a column folds
+constexpr int kTileBytes = 12 * 1024;    // of staged rows
 constexpr int kStagedThreads = 128;
 constexpr int kMaxShortRow = 1024;       // elements
 constexpr int kMaxNarrow = 8;            // narrow columns
@@ -93,7 +95,7 @@ constexpr int column_vector(int element_size) { return element_size >= 2 ? 16 / 
 
 /// Batches that a thread of sum_columns can add up.
 template <int kVector>
-constexpr int kMaxBatches = kVector == 1 ? 1024 : 64;
+constexpr int kMaxBatches = kVector == 1 ? 16384 : 64;
 
 /// What a lane of sum_narrow_columns loads: items of whole rows.
 struct NarrowItem {

@@ -50,6 +50,7 @@ std::string name_of(Layout layout) {
 using Answer = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, bool, int64_t, int64_t, int64_t>;
 
 Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
+  TORCH_CHECK(multiprocessors > 0, "_plan: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
   const at::ScalarType stored = result_dtype(self, std::nullopt);
   const DimSet reduced = reduced_dims(self, dims);
   const auto sizes = result_sizes(self.sizes(), reduced, false);

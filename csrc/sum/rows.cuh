@@ -18,7 +18,7 @@
 namespace reduce_ops::sum {
 
 /// Tiles, of a chunk a warp, that a block folds at once.
-constexpr int kMaxTiles = 32;
+constexpr int kTilesAtOnce = kMaxTiles / kWarpSize;
 
 /// s[0..count), count <= 32 * 32, as a tree. Called by the whole block after a barrier; warp 0 gets the result.
 template <typename Acc>
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
 }
 
 /// Any number of chunks: gridDim.x blocks an output, of `tiles` chunks a warp, and gridDim.y * gridDim.z outputs at
-/// least; if not kBatched, one output and more than one block. tiles is a power of two up to 32 * kMaxTiles. Where an
+/// least; if not kBatched, one output and more than one block. tiles is a power of two up to kMaxTiles. Where an
 /// output has more than one block, there are up to kMaxBlocks in all, and slots, which are empty before and after.
 template <int kThreads, bool kBatched, typename Source, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   using Acc = typename Source::Acc;
   constexpr int kWarps = kThreads / kWarpSize;
   constexpr int kGroups = kMaxBlocks / kWarpSize;
-  __shared__ Acc s[kMaxTiles * kWarps > kGroups ? kMaxTiles * kWarps : kGroups];
+  __shared__ Acc s[kTilesAtOnce * kWarps > kGroups ? kTilesAtOnce * kWarps : kGroups];
   const unsigned lane = threadIdx.x % kWarpSize;
   const unsigned warp = threadIdx.x / kWarpSize;
   const int64_t output = kBatched ? int64_t{blockIdx.z} * gridDim.y + blockIdx.y : 0;
@@ -144,9 +144,9 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   int64_t first = (int64_t{blockIdx.x} * tiles * kWarps + warp) * Source::kChunk;
   Acc sum = identity<Acc>();
   Acc group_sums = identity<Acc>();  // lane g of warp 0: tiles [32 g, 32 g + 32), where there are more than 32
-  for (int group = 0; group * kMaxTiles < tiles; ++group) {
+  for (int group = 0; group * kTilesAtOnce < tiles; ++group) {
     if (group > 0) __syncthreads();  // s is free again
-    const int end = min(tiles - group * kMaxTiles, kMaxTiles);
+    const int end = min(tiles - group * kTilesAtOnce, kTilesAtOnce);
     int t = 0;
     for (; t < end && n - first >= Source::kChunk + Source::kSlack; ++t, first += kWarps * Source::kChunk) {
       const Acc chunk = source.chunk(row, first, lane);
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum = fold_shared(s, end * kWarps, lane, warp);
     if (static_cast<int>(lane) == group) group_sums = sum;
   }
-  if (tiles > kMaxTiles) sum = fold_lanes(group_sums);
+  if (tiles > kTilesAtOnce) sum = fold_lanes(group_sums);
 
   if (!kBatched || gridDim.x > 1) {
     const Slots<Acc> slots(slot_memory, static_cast<unsigned>(output) * gridDim.x);

@@ -2,12 +2,13 @@
 //
 // - Rows of 2 to 8 elements: a lane loads some rows whole, as many as fill its loads (3 loads of 16 bytes for four rows
 //   of three float32), and needs no other lane (sum_tiny_rows).
+//
 // - Rows of a multiple of 16 bytes: kLanes lanes load a row, one load each, and fold it by exchange: of the few rows
-// that a
-//   lane has in flight it ends with one (sum_small_rows).
-// - Any other rows: a block copies a tile of some 12 KiB of them to shared memory, by loads of 16 bytes wherever the
-// tile
-//   begins. There kLanes lanes take a row: they read neighbouring elements, 8 each, and fold them by exchange
+// that
+//   a lane has in flight it ends with one (sum_small_rows).
+//
+// - Any other rows: a block copies a tile of some 12 KiB of them to shared memory, by copies of 16 bytes wherever the
+//   tile begins. There kLanes lanes take a row: they read neighbouring elements, 8 each, and fold them by exchange
 //   (sum_staged_rows). Small tiles win, as more blocks are then at different points (H200, rows of 257 float32: 35.1 us
 //   with 12 KiB, 36.3 with 20, 37.4 with 28).
 

@@ -87,9 +87,6 @@ struct Aligned : Groups<Aligned<In, Acc, kLoads>, In, Acc, kLoads> {
   __device__ Row row(int64_t i) const { return a + i * pitch; }
   __device__ static const In* at(Row row, int64_t i) { return row + i; }
   __device__ static int whole(Row, int m) { return m / kPerLoad<In>; }
-  __device__ static uint4 load(Row row, int64_t group) {
-    return load_once(reinterpret_cast<const uint4*>(row) + group);
-  }
   __device__ static void load(Row row, int64_t group, unsigned, uint4 (&loads)[kLoads]) {
     const uint4* p = reinterpret_cast<const uint4*>(row) + group;
 #pragma unroll
@@ -147,9 +144,10 @@ struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
   }
   __device__ static void load_whole(const Row& row, int64_t group, unsigned lane, int whole, uint4 (&loads)[kLoads]) {
     const uint4* p = row.word + group;
+    const int words = whole > 0 ? whole + 1 : 0;
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) {
-      if (static_cast<int>(lane) + u * kWarpSize <= whole) loads[u] = load_once(p + u * kWarpSize);
+      if (static_cast<int>(lane) + u * kWarpSize < words) loads[u] = load_once(p + u * kWarpSize);
     }
     uint4 last{};
     if (kLoads * kWarpSize <= whole && lane == kWarpSize - 1) last = load_once(p + (kLoads - 1) * kWarpSize + 1);

@@ -88,11 +88,6 @@ class Merger {
     return true;
   }
 
-  /// Whether a dimension of this stride would go on where the last one ends.
-  bool goes_on(int64_t stride) const {
-    return out_.dims > 0 && stride == out_.size[out_.dims - 1].value * out_.stride[out_.dims - 1];
-  }
-
   void finish() {
     if (out_.dims == 0) {  // one element
       out_.dims = 1;
@@ -104,6 +99,11 @@ class Merger {
   }
 
  private:
+  /// Whether a dimension of this stride would go on where the last one ends.
+  bool goes_on(int64_t stride) const {
+    return out_.dims > 0 && stride == out_.size[out_.dims - 1].value * out_.stride[out_.dims - 1];
+  }
+
   Strides& out_;
   int64_t n_ = 1;
 };

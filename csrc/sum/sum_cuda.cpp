@@ -100,6 +100,7 @@ void sum_cuda(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate,
 
 /// For tests of what no plan may change: the sum by the plan for another GPU.
 at::Tensor sum_as_on(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
+  TORCH_CHECK(multiprocessors > 0, "_sum_as_on: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
   const auto sum_into = [multiprocessors](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate,
                                           const at::Tensor& result) {
     sum_with_plan(x, reduced, accumulate, result, static_cast<int>(multiprocessors));

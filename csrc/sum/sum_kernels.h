@@ -19,7 +19,7 @@ struct Launch {
   const void* data;
   Problem problem;
   Plan plan;
-  void* slots;    // kSlotBytes, all zero before and after; unused for one segment
+  void* slots;    // or tickets: kSlotBytes, all zero before and after; unused for one segment
   void* partial;  // partial_bytes(problem, plan)
   void* result;
 };

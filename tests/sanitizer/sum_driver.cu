@@ -22,12 +22,18 @@ void check(cudaError_t status, const char* what) {
   std::exit(1);
 }
 
-/// A matrix of ones (for half precision, few enough to be exact) for each of `outer` indices, summed over its rows or
-/// its columns: element (a, r, c) lies at offset + (a * (rows + gap) + r) * (columns + gap) * step + c * step.
+enum class Over { rows, columns, outer_and_columns };
+
+/// A matrix of ones (for half precision, few enough to be exact) for each of `outer` indices, summed over some of its
+/// dimensions: element (a, r, c) lies at offset + (a * (rows + gap) + r) * (columns + gap) * step + c * step.
 struct Shape {
   int64_t outer, rows, columns;
-  bool over_rows;  // and otherwise over columns
+  Over over;
   int64_t offset, step, gap;
+
+  bool reduces(int64_t d) const {
+    return over == Over::rows ? d == 1 : d == 2 || (d == 0 && over == Over::outer_and_columns);
+  }
 };
 
 template <typename In, typename Out>
@@ -40,9 +46,10 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
 
   Launch l{};
   Problem& p = l.problem;
-  p.n = s.over_rows ? s.rows : s.columns;
+  p.n = 1;
+  for (int d = 0; d < 3; ++d) p.n *= s.reduces(d) ? sizes[d] : 1;
   p.outputs = s.outer * s.rows * s.columns / p.n;
-  const auto is_reduced = [&s](int64_t d) { return d == (s.over_rows ? 1 : 2); };
+  const auto is_reduced = [&s](int64_t d) { return s.reduces(d); };
   collapse(sizes, strides, is_reduced, p.reduced);
   collapse(sizes, strides, [&](int64_t d) { return !is_reduced(d); }, p.kept);
   order_by_stride(p.kept, p.columns, p.places);
@@ -76,9 +83,9 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   const bool right = std::all_of(sums.begin(), sums.end(), [&p](Out sum) { return sum == static_cast<Out>(p.n); });
   const bool empty = std::all_of(left.begin(), left.end(), [](char byte) { return byte == 0; });
   if (right && empty) return 0;
-  std::fprintf(stderr, "type %d family %d (%lld, %lld, %lld) over %s, offset %lld step %lld gap %lld: wrong %s\n",
+  std::fprintf(stderr, "type %d family %d (%lld, %lld, %lld) over %d, offset %lld step %lld gap %lld: wrong %s\n",
                static_cast<int>(in), static_cast<int>(l.plan.family), static_cast<long long>(s.outer),
-               static_cast<long long>(s.rows), static_cast<long long>(s.columns), s.over_rows ? "rows" : "columns",
+               static_cast<long long>(s.rows), static_cast<long long>(s.columns), static_cast<int>(s.over),
                static_cast<long long>(s.offset), static_cast<long long>(s.step), static_cast<long long>(s.gap),
                right ? "slots" : "sums");
   return 1;
@@ -96,20 +103,20 @@ int main(int argc, char** argv) {
   for (const int64_t n :
        {1, 3, 31, 127, 129, 511, 513, 1024, 1025, 4095, 4097, 16385, 32769, 70001, 1000003, 3000001}) {
     for (const int64_t offset : {0, 1, 2, 3, 7}) {
-      shapes.push_back({1, 1, n, false, offset, 1, 0});  // one run
-      shapes.push_back({1, 1, n, false, offset, 2, 0});
-      shapes.push_back({3, 1, n, false, offset, 1, 0});
-      shapes.push_back({300, 1, n, false, offset, 1, 1});
+      shapes.push_back({1, 1, n, Over::columns, offset, 1, 0});  // one run
+      shapes.push_back({1, 1, n, Over::columns, offset, 2, 0});
+      shapes.push_back({3, 1, n, Over::columns, offset, 1, 0});
+      shapes.push_back({300, 1, n, Over::columns, offset, 1, 1});
     }
   }
   for (const int64_t rows : {1, 2, 7, 8, 9, 33, 1025, 40001}) {
     for (const int64_t columns : {2, 3, 5, 6, 7, 8, 9, 12, 33, 64, 257, 1000}) {
-      for (const bool over_rows : {false, true}) {
-        shapes.push_back({1, rows, columns, over_rows, 0, 1, 0});
-        shapes.push_back({3, rows, columns, over_rows, 0, 1, 0});
-        shapes.push_back({1, rows, columns, over_rows, 3, 1, 0});
-        shapes.push_back({3, rows, columns, over_rows, 0, 1, 2});
-        shapes.push_back({3, rows, columns, over_rows, 1, 2, 1});
+      for (const Over over : {Over::rows, Over::columns, Over::outer_and_columns}) {
+        shapes.push_back({1, rows, columns, over, 0, 1, 0});
+        shapes.push_back({3, rows, columns, over, 0, 1, 0});
+        shapes.push_back({1, rows, columns, over, 3, 1, 0});
+        shapes.push_back({3, rows, columns, over, 0, 1, 2});
+        shapes.push_back({3, rows, columns, over, 1, 2, 1});
       }
     }
   }
