@@ -154,9 +154,8 @@ int single_width(int64_t columns) {
   return width;
 }
 
-Plan plan_columns(const Problem& p, int multiprocessors) {
-  int vector = column_vector(p.element_size);
-  if (!fits_vector(p, vector)) vector = 1;
+/// vector: columns a thread.
+Plan plan_columns(const Problem& p, int vector, int multiprocessors) {
   const int64_t groups = ceil_div(p.outputs, vector);
   if (p.n <= 8 && p.kernels == Kernels::every && p.reduced.dims == 1 && is_run(p.kept) &&
       (vector == 1 || p.result_aligned)) {
@@ -262,11 +261,13 @@ Plan make_plan(const Problem& p, int multiprocessors) {
   // Lanes go along the smaller stride, but a block an output needs enough elements to be worth it.
   const bool along_reduced = p.n >= 128 && std::abs(p.reduced.stride[0]) < std::abs(p.columns.stride[0]);
   const Plan rows = plan_rows(p, multiprocessors);
-  if (p.outputs > 1 && !along_reduced) {
-    const Plan columns = plan_columns(p, multiprocessors);
-    return columns.segments > 0 ? columns : rows;
+  if (rows.segments > 0 && (p.outputs == 1 || along_reduced)) return rows;
+  const int vector = column_vector(p.element_size);
+  if (fits_vector(p, vector)) {
+    const Plan columns = plan_columns(p, vector, multiprocessors);
+    if (columns.segments > 0) return columns;
   }
-  return rows.segments > 0 ? rows : plan_columns(p, multiprocessors);  // 2^36 elements at least, slowly
+  return plan_columns(p, 1, multiprocessors);  // which takes 2^35 elements at least
 }
 
 }  // namespace reduce_ops::sum
