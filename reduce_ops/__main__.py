@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 parser.error(f"argument --{argument}: only the ladder takes it, not {options.race}")
 
     try:
-        return _bench_ladder(options) if options.race == "ladder" else _bench_sum(options)
+        return _bench_ladder(options) if options.race == "ladder" else _bench_over_cases(options)
     except NotImplementedError as error:  # a dtype, which only a file can bring, that has no sum
         parser.error(f"argument --input: {error}")
     except RuntimeError as error:
@@ -123,7 +123,7 @@ def _bench_ladder(options: argparse.Namespace) -> int:
     return 0
 
 
-def _bench_sum(options: argparse.Namespace) -> int:
+def _bench_over_cases(options: argparse.Namespace) -> int:
     races: dict[str, ModuleType] = {"sum": bench_sum, "dims": bench_dims}
     bench = races[options.race]
     report = bench.run(bench.cases(_device(), DTYPES.get(options.dtype)), show_progress=sys.stderr.isatty())

@@ -255,8 +255,7 @@ def table(report: Report) -> Table:
         f"(geometric means), at least {group.least:.3f} x, {group.ahead} of {group.rows} ahead by more than 1 %"
         for group in report.groups
     ]
-    host = ", ".join(f"{name} {seconds * 1e6:.2f}" for name, seconds in report.host_seconds.items())
-    notes.append(f"cost of a call to the host, {HOST_SHAPE} along 1, us: {host}")
+    notes.append(f"cost of a call to the host, {HOST_SHAPE} along 1, us: {race.host_costs(report.host_seconds)}")
     table = Table(
         title=race.title(report.environment), caption="\n".join(notes), title_justify="left", caption_justify="left"
     )

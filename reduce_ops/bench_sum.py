@@ -140,10 +140,9 @@ def as_json(report: Report) -> dict[str, Any]:
 
 def table(report: Report) -> Table:
     """Lay a report out for a terminal."""
-    host = ", ".join(f"{name} {seconds * 1e6:.2f}" for name, seconds in report.host_seconds.items())
     table = Table(
         title=race.title(report.environment),
-        caption=f"cost of a call to the host, {measure.HOST_N} elements, us: {host}",
+        caption=f"cost of a call to the host, {measure.HOST_N} elements, us: {race.host_costs(report.host_seconds)}",
         title_justify="left",
         caption_justify="left",
     )

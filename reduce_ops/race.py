@@ -1,6 +1,6 @@
 """What the races of ``reduce.sum`` share: the times of a row, the peers, the progress bar."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -104,3 +104,8 @@ def microseconds(row: Row, names: Sequence[str]) -> list[str]:
 def title(environment: dict[str, Any]) -> str:
     """Return the title of a table of times."""
     return f"{environment['device']}, us of one call" + ("" if "driver" in environment else " - CPU figures")
+
+
+def host_costs(seconds: Mapping[str, float]) -> str:
+    """Return what a call costs the host, in microseconds, as a line below a table."""
+    return ", ".join(f"{name} {time * 1e6:.2f}" for name, time in seconds.items())

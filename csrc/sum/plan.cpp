@@ -221,9 +221,8 @@ Plan plan_columns(const Problem& p, int vector, int multiprocessors) {
 /// The matrices that follow each other, 1 if there is one, 0 if this is something else.
 int64_t narrow_matrices(const Problem& p) {
   const int64_t columns = p.kept.size[0].value;
-  if (p.kernels != Kernels::every || p.kept.stride[0] != 1 || columns < 2 || columns > kMaxNarrow ||
-      p.misalignment != 0)
-    return 0;
+  if (p.kernels != Kernels::every || p.misalignment != 0) return 0;
+  if (p.kept.stride[0] != 1 || columns < 2 || columns > kMaxNarrow) return 0;
   if (p.reduced.dims != 1 || p.reduced.stride[0] != columns || p.n < 512) return 0;
   if (p.kept.dims == 1) return 1;
   const int64_t matrices = p.kept.size[1].value;
@@ -260,8 +259,10 @@ Plan make_plan(const Problem& p, int multiprocessors) {
   }
   // Lanes go along the smaller stride, but a block an output needs enough elements to be worth it.
   const bool along_reduced = p.n >= 128 && std::abs(p.reduced.stride[0]) < std::abs(p.columns.stride[0]);
-  const Plan rows = plan_rows(p, multiprocessors);
-  if (rows.segments > 0 && (p.outputs == 1 || along_reduced)) return rows;
+  if (p.outputs == 1 || along_reduced) {
+    const Plan rows = plan_rows(p, multiprocessors);
+    if (rows.segments > 0) return rows;
+  }
   const int vector = column_vector(p.element_size);
   if (fits_vector(p, vector)) {
     const Plan columns = plan_columns(p, vector, multiprocessors);

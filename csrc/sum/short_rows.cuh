@@ -4,8 +4,7 @@
 //   of three float32), and needs no other lane (sum_tiny_rows).
 //
 // - Rows of a multiple of 16 bytes: kLanes lanes load a row, one load each, and fold it by exchange: of the few rows
-// that
-//   a lane has in flight it ends with one (sum_small_rows).
+//   that a lane has in flight it ends with one (sum_small_rows).
 //
 // - Any other rows: a block copies a tile of some 12 KiB of them to shared memory, by copies of 16 bytes wherever the
 //   tile begins. There kLanes lanes take a row: they read neighbouring elements, 8 each, and fold them by exchange
