@@ -72,14 +72,17 @@ def _graph_times(
     """Device time of one call inside a CUDA graph of many.
 
     No call finds its input in the L2 cache: the calls of a graph rotate over copies of ``x`` that together exceed the
-    cache several times, and where that would take too many copies each call has one of its own and the cache is
-    overwritten before every replay. Functions take turns from replay to replay, so that a drifting clock meets all.
+    cache several times, and where that would take too many copies each call has one of its own and the cache is filled
+    with something else before every replay. That is read, not written, or the calls would pay for writing it back.
+    There are as many calls as read 4 GiB, up to 64, so that starting a graph (10 us) does not show in the shorter ones.
+    Functions take turns from replay to replay, so that a drifting clock meets all.
     """
     l2 = torch.cuda.get_device_properties(x.device).L2_cache_size
-    copies = min(max(2, math.ceil(4 * l2 / max(1, x.untyped_storage().nbytes()))), 64)
-    calls = max(copies, 16)
+    size = max(1, x.untyped_storage().nbytes())
+    copies = min(max(2, math.ceil(4 * l2 / size)), 64)
+    calls = max(copies, min(2**32 // size, 64), 8)
     buffers = [x, *(copy_of_view(x) for _ in range(copies - 1))]
-    evict = torch.empty(4 * l2, dtype=torch.uint8, device=x.device)
+    evict = torch.zeros(l2, dtype=torch.float32, device=x.device)
 
     graphs = {}
     for name, function in functions.items():
@@ -97,7 +100,7 @@ def _graph_times(
     for _ in range(replays):
         for name, graph in graphs.items():
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            evict.zero_()
+            evict.max()
             start.record()
             graph.replay()
             end.record()

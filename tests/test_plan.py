@@ -14,7 +14,7 @@ import reduce_ops  # noqa: F401  (loads the operators)
 
 H200 = 132  # multiprocessors
 MAX_BLOCKS = 4096  # of rows that can publish
-MAX_TICKETS = 32768  # blocks of columns side by side that can share a column
+SLOT_WORDS = 2**16  # of four bytes of a sum each, where blocks of columns publish
 
 
 class Plan(NamedTuple):
@@ -23,7 +23,6 @@ class Plan(NamedTuple):
     threads: int
     width: int
     vector: int
-    cached: bool
     loads: int
     tiles: int
     segments: int
@@ -43,7 +42,9 @@ def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         ((2**24,), None, "rows"),
         ((4096, 4096), 0, "columns"),
         ((4096, 4096), 1, "rows"),
-        ((2**20, 32), 0, "columns"),
+        ((2**20, 32), 0, "narrow_columns"),
+        ((2**20, 31), 0, "columns"),
+        ((2**20, 64), 0, "columns"),
         ((2**20, 32), 1, "small_rows"),
         ((32, 2**20), 0, "columns"),
         ((8, 2**22), 0, "few_rows"),
@@ -68,7 +69,10 @@ def test_layout() -> None:
     assert plan(x, 1).layout == "aligned"
     assert plan(meta(300, 5001), 1).layout == "shifted"
     assert plan(meta(8, 16, 28, 28), [0, 2, 3]).layout == "runs"
-    assert plan(x[:, ::2], 1).layout == "strided"
+    assert plan(meta(8, 16, 7, 7), [0, 2, 3]).layout == "pitched"
+    assert plan(x[:, ::2], 1).layout == "pitched"
+    assert plan(meta(8, 16, 28, 28)[:, :, ::2, ::2], [0, 2, 3]).layout == "strided"
+    assert plan(meta(2, 3, 2**31)[:, 0], [0, 1]).layout == "strided"  # too far for 32 bits
     assert plan(torch.empty(100_001)[1:]).layout == "shifted"
 
 
@@ -108,8 +112,9 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         return
     assert 32 <= p.threads <= 1024
     elements = 16 // x.element_size()
+    slots = SLOT_WORDS * 4 // {torch.complex128: 16, torch.float64: 8, torch.int8: 8}.get(dtype, 4)
     if p.family == "rows":
-        per_load = 1 if p.layout == "strided" else elements
+        per_load = 1 if p.layout in ("pitched", "strided") else elements
         sharing = p.width or p.threads  # threads an output
         block = sharing * p.loads * per_load * p.tiles
         assert p.threads % 32 == 0
@@ -124,12 +129,12 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.tiles & (p.tiles - 1) == 0
         assert p.segments <= 65535
         assert block * (p.segments - 1) < n <= block * p.segments
-        assert p.segments == 1 or math.ceil(outputs / p.vector / p.width) <= MAX_TICKETS
+        assert p.segments == 1 or p.segments * outputs <= slots
     elif p.family == "narrow_columns":
-        assert p.width <= 8
-        rows = p.loads * elements // p.width  # of a lane at once
-        assert 8 * 32 * rows * p.tiles * p.segments >= n
-        assert p.segments == 1 or outputs // p.width <= MAX_TICKETS
+        assert p.width <= 32
+        block = p.threads * p.loads * elements // p.width * p.tiles
+        assert block * (p.segments - 1) < n <= block * p.segments
+        assert p.segments == 1 or p.segments * outputs <= slots
     elif p.family == "few_rows":
         assert n <= p.loads
     elif p.family == "staged_rows":

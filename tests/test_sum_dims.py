@@ -78,7 +78,7 @@ def test_wide_columns(width: int, device: torch.device) -> None:
 def test_dtypes(dtype: torch.dtype, device: torch.device) -> None:
     for length, rows in itertools.product((3, 4, 7, 8, 32, 33, 100, 129, 1000, 4097), (1, 37)):
         check(values(rows, length, dtype=dtype).to(device), 1)
-    for length, width, outer in itertools.product((2, 9, 100, 1025), (2, 3, 5, 8, 16, 31, 33, 100), (1, 3)):
+    for length, width, outer in itertools.product((2, 9, 100, 1025), (2, 3, 5, 8, 12, 16, 31, 32, 33, 100), (1, 3)):
         check(values(outer, length, width, dtype=dtype).to(device), 1)
     for length, width in ((2, 40001), (8, 4096), (9, 4097)):
         check(values(length, width, dtype=dtype).to(device), 0)
@@ -98,7 +98,7 @@ SHAPES = (
         (1, 300001, 1),
     ),
     *((1, 5, 2), (1, 4097, 3), (3, 9, 4), (3, 100, 8), (3, 100, 9), (1, 1025, 32), (1, 1025, 33), (3, 100, 256)),
-    *((1, 2, 40000), (1, 8, 4096), (1, 9, 4099), (1, 40001, 17)),
+    *((1, 2, 40000), (1, 8, 4096), (1, 9, 4099), (1, 40001, 16), (1, 40001, 17), (3, 4097, 12)),
 )
 """(A, R, C), of every family."""
 each_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)

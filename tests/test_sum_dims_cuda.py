@@ -39,6 +39,7 @@ CONTIGUOUS = {
     "narrow columns": Kind((2**18, 8), 0),
     "3 columns": Kind((2**19 + 1, 3), 0),
     "16 columns": Kind((2**17, 16), 0),
+    "32 columns": Kind((2**16 + 1, 32), 0),
     "31 columns": Kind((2**16 + 1, 31), 0),
     "columns": Kind((2**13, 512), 0),
     "odd columns": Kind((2**13 + 1, 257), 0),
@@ -61,8 +62,8 @@ KINDS = CONTIGUOUS | {
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 # Those that split an output over blocks, where launches could meet.
-SPLIT = ("all", "few long rows", "few long odd rows", "narrow columns", "3 columns", "columns", "odd columns", "apart")
-SPLIT += ("transposed, all", "steps, few rows")
+SPLIT = ("all", "few long rows", "few long odd rows", "narrow columns", "3 columns", "32 columns", "31 columns")
+SPLIT += ("columns", "odd columns", "apart", "apart, odd", "transposed, all", "steps, few rows")
 
 
 def pair(kind: Kind, dtype: torch.dtype = torch.float32, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -27,11 +27,11 @@ template <int kVector, typename In>
 struct alignas(kVector * sizeof(In)) Pack {
   In element[kVector];
 
-  /// kCached: by way of L1, where it stays for a while.
-  template <bool kCached>
+  /// kOnce: nobody else reads the same sectors, so they need no place in L1.
+  template <bool kOnce>
   static __device__ Pack load(const In* p) {
     Pack pack;
-    if constexpr (kCached || sizeof(Pack) < 4) {
+    if constexpr (!kOnce || sizeof(Pack) < 4) {
       pack = *reinterpret_cast<const Pack*>(p);
     } else {
       using Word =
@@ -44,88 +44,123 @@ struct alignas(kVector * sizeof(In)) Pack {
   }
 };
 
-/// sum: of rows first, first + 1, ..., first + kRows - 1, of which those from n on count as the identity, of the
-/// columns that begin at p. kOneStride: `rows` has one dimension.
-template <int kVector, int kRows, bool kOneStride, bool kCached, typename In, typename Acc>
-__device__ void fold_rows(const In* p, const Strides& rows, int64_t first, int64_t n, Acc (&sum)[kVector]) {
+/// kRows rows of kVector elements as a tree, for each column.
+template <typename Acc, int kVector, int kRows, typename In>
+__device__ Sums<kVector, Acc> fold_packs(const Pack<kVector, In> (&pack)[kRows]) {
+  Sums<kVector, Acc> sum;
+  if constexpr (std::is_integral_v<Acc> && sizeof(In) == 1 && kVector == 4) {
+    ByteColumns<In> columns;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      uint32_t word;
+      memcpy(&word, &pack[r], sizeof word);
+      columns.add(word);
+    }
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) sum.x[v] = widen<Acc>(columns.sum(v, kRows));
+  } else {
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) {
+      using Part = Partial<In, Acc>;
+      Part x[kRows];
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) x[r] = convert<Part>(pack[r].element[v]);
+      sum.x[v] = widen<Acc>(fold_array<kRows>(x));
+    }
+  }
+  return sum;
+}
+
+/// The sums of rows first, ..., first + kRows - 1 of the columns that begin at p. kOneStride: `rows` has one dimension.
+template <int kVector, int kRows, bool kOneStride, bool kOnce, typename Acc, typename In>
+__device__ Sums<kVector, Acc> fold_rows(const In* p, const Strides& rows, int64_t first) {
   using Load = Pack<kVector, In>;
   Load pack[kRows];
-  const int count = static_cast<int>(min(n - first, int64_t{kRows}));
   if constexpr (kOneStride) {
     const int64_t stride = rows.stride[0];
     p += first * stride;
-    if (count == kRows) {
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kCached>(p + r * stride);
-    } else {
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        if (r < count) pack[r] = Load::template load<kCached>(p + r * stride);
-      }
-    }
+    for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + r * stride);
   } else {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      if (r < count) pack[r] = Load::template load<kCached>(p + rows.offset(first + r));
-    }
+    for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + rows.offset(first + r));
   }
+  return fold_packs<Acc>(pack);
+}
+
+/// The same of rows of which those from `count` on are missing.
+template <int kVector, int kRows, bool kOneStride, bool kOnce, typename Acc, typename In>
+__device__ Sums<kVector, Acc> fold_rows_left(const In* p, const Strides& rows, int64_t first, int count) {
+  using Load = Pack<kVector, In>;
+  Load pack[kRows] = {};  // or nvcc fills those that are missing with what the registers held before, and keeps that
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t row = first + r;
+    if (r < count) pack[r] = Load::template load<kOnce>(p + (kOneStride ? row * rows.stride[0] : rows.offset(row)));
+  }
+  Sums<kVector, Acc> sum;
 #pragma unroll
   for (int v = 0; v < kVector; ++v) {
-    using Part = Partial<In, Acc>;
-    Part x[kRows];
+    Acc x[kRows];
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) x[r] = select(r < count, convert<Part>(pack[r].element[v]), identity<Part>());
-    sum[v] = widen<Acc>(fold_array<kRows>(x));
+    for (int r = 0; r < kRows; ++r) x[r] = select(r < count, convert<Acc>(pack[r].element[v]), identity<Acc>());
+    sum.x[v] = fold_array<kRows>(x);
   }
+  return sum;
 }
 
 /// What a launch of columns works on.
 template <typename In, typename Acc, typename Out>
 struct Columns {
   const In* data;
+  Out* result;
   int64_t outputs;
   int64_t n;
+  void* slots;  // segments * outputs, where there is more than one segment
+  int batches;  // of a thread, a power of two
   Strides columns;
   Strides places;
   Strides reduced;
-  int batches;        // of a thread, a power of two
-  Acc* partial;       // gridDim.y rows of `outputs`, where gridDim.y > 1
-  unsigned* tickets;  // gridDim.x, all 0 before and after
-  Out* result;
 };
 
 /// gridDim.x * blockDim.x * kVector columns, gridDim.y segments, blockDim.y parts.
-template <int kVector, int kRows, bool kOneStride, bool kCached, typename In, typename Acc, typename Out>
+template <int kVector, int kRows, bool kOneStride, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256, kVector == 1 ? 3 : 2)
     sum_columns(const __grid_constant__ Columns<In, Acc, Out> c) {
+  // Rows of single columns begin anywhere, so that warps side by side share sectors: (2^20, 33) took 45.5 us past L1,
+  // 41.7 through it; (4096, 4095) 20.1 and 20.4 (H200).
+  constexpr bool kOnce = kVector > 1;
   extern __shared__ uint4 shared[];
-  auto* s = reinterpret_cast<Acc*>(shared);
+  auto* s = reinterpret_cast<Sums<kVector, Acc>*>(shared);  // the levels of a counter for each thread
   const int64_t column = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kVector;
   const bool active = column < c.outputs;
 
   const int64_t first = (int64_t{blockIdx.y} * blockDim.y + threadIdx.y) * c.batches * kRows;
-  Counter<kLog2<kMaxBatches<kVector>> + 1, kVector, Acc> counter;
+  auto counter = thread_counter(s);
   int count = 0;
   if (active) {
     const In* p = c.data + c.columns.offset(column);
-    for (; count < c.batches && first + count * kRows < c.n; ++count) {
-      Acc x[kVector];
-      fold_rows<kVector, kRows, kOneStride, kCached>(p, c.reduced, first + count * kRows, c.n, x);
-      counter.push(x, count);
+    for (; count < c.batches && first + (count + 1) * kRows <= c.n; ++count) {
+      counter.push(fold_rows<kVector, kRows, kOneStride, kOnce, Acc>(p, c.reduced, first + count * kRows), count);
+    }
+    const int64_t row = first + count * kRows;
+    if (count < c.batches && row < c.n) {
+      const int left = static_cast<int>(c.n - row);
+      counter.push(fold_rows_left<kVector, kRows, kOneStride, kOnce, Acc>(p, c.reduced, row, left), count);
+      ++count;
     }
   }
-  Acc sum[kVector];
-  counter.total(count, sum);
+  Sums<kVector, Acc> sum = counter.total(count);
   fold_parts(sum, s);
   if (gridDim.y > 1) {
-    const bool last =
-        fold_segments(sum, column, c.outputs, blockIdx.y, gridDim.y, c.partial, c.tickets + blockIdx.x, s);
-    if (!last) return;
+    const auto outputs = static_cast<unsigned>(c.outputs);
+    const Slots<Acc> slots(c.slots, gridDim.y * outputs, 0);
+    if (!fold_segments(sum, static_cast<unsigned>(column), outputs, blockIdx.y, gridDim.y, slots, s)) return;
   }
   if (active && threadIdx.y == 0) {
     Out* result = c.result + c.places.offset(column);
 #pragma unroll
-    for (int v = 0; v < kVector; ++v) result[v * c.places.stride[0]] = convert<Out>(sum[v]);
+    for (int v = 0; v < kVector; ++v) result[v * c.places.stride[0]] = convert<Out>(sum.x[v]);
   }
 }
 
@@ -136,9 +171,10 @@ template <int kVector, int kRows, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ Columns<In, Acc, Out> c) {
   const int64_t column = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kVector;
   if (column >= c.outputs) return;
-  Acc sum[kVector];
-  fold_rows<kVector, kRows, true, false>(c.data + column, c.reduced, 0, c.n, sum);
-  store_streaming<kVector>(c.result + column, sum);
+  const In* p = c.data + column;
+  // Loads past L1 are as fast, or 5 % slower for as long as the launch takes: it depends on where the result lies.
+  const auto sum = fold_rows_left<kVector, kRows, true, /*kOnce=*/false, Acc>(p, c.reduced, 0, static_cast<int>(c.n));
+  store_streaming<kVector>(c.result + column, sum.x);
 }
 
 }  // namespace reduce_ops::sum

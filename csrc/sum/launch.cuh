@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 
 #include "sum/columns.cuh"
 #include "sum/narrow_columns.cuh"
@@ -63,7 +64,8 @@ class Launcher {
   /// The shapes that rows of every layout have.
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool common_rows() const {
-    return block<Source, 1024, 4, true>() || grid<Source, 512, grid_loads(kLayout, sizeof(Acc)), true>();
+    return block<Source, 1024, 4, true>() ||
+           grid<Source, grid_threads(kLayout), grid_loads(kLayout, sizeof(Acc)), true>();
   }
 
   /// The shapes that runs have beside these.
@@ -79,7 +81,7 @@ class Launcher {
   bool tiny_rows() const {
     if (p_.family != Family::tiny_rows || p_.width != kN) return false;
     sum_tiny_rows<kN, In, Acc, Out>
-        <<<blocks_for(l_.problem.outputs, p_.threads * narrow_item(kN, sizeof(In)).rows), p_.threads, 0, stream_>>>(
+        <<<blocks_for(l_.problem.outputs, p_.threads * whole_rows(kN, sizeof(In)).rows), p_.threads, 0, stream_>>>(
             short_rows());
     return true;
   }
@@ -101,13 +103,15 @@ class Launcher {
     return true;
   }
 
-  template <int kVector, int kRows, bool kCached>
+  template <int kVector, int kRows>
   bool columns() const {
-    if (p_.family != Family::columns || p_.vector != kVector || p_.loads != kRows || p_.cached != kCached) return false;
+    if (p_.family != Family::columns || p_.vector != kVector || p_.loads != kRows) return false;
     const dim3 block(p_.width, p_.threads / p_.width);
     const dim3 grid(blocks_for(l_.problem.outputs, int64_t{p_.width} * kVector), p_.segments);
-    sum_columns<kVector, kRows, kRows == kColumnRows, kCached, In, Acc, Out>
-        <<<grid, block, p_.threads * kVector * sizeof(Acc), stream_>>>(matrix());
+    const auto kernel = sum_columns<kVector, kRows, kRows == kColumnRows, In, Acc, Out>;
+    const size_t bytes = counter_bytes<kVector>(p_.width, p_.tiles);
+    allow_shared(kernel, bytes);
+    kernel<<<grid, block, bytes, stream_>>>(matrix());
     return true;
   }
 
@@ -122,12 +126,31 @@ class Launcher {
   template <int kColumns>
   bool narrow_columns() const {
     if (p_.family != Family::narrow_columns || p_.width != kColumns) return false;
+    constexpr int kWidth = Narrow<kColumns, In>::kWidth;
     const dim3 grid(p_.segments, static_cast<unsigned>(l_.problem.outputs / kColumns));
-    sum_narrow_columns<kColumns, In, Acc, Out><<<grid, dim3(kMaxNarrow, kWarpSize), 0, stream_>>>(matrix());
+    const size_t sums = std::min(p_.tiles, kNarrowTiles) * kNarrowWarps * kColumns * sizeof(Acc);
+    sum_narrow_columns<kColumns, In, Acc, Out>
+        <<<grid, dim3(kWidth, p_.threads / kWidth), std::max(sums, counter_bytes<1>(kWidth, 1)), stream_>>>(matrix());
     return true;
   }
 
  private:
+  /// More than 48 KiB of shared memory have to be asked for.
+  template <typename Kernel>
+  static void allow_shared(Kernel kernel, size_t bytes) {
+    if (bytes <= 48 << 10) return;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  }
+
+  /// Bytes of the counters of a block of columns so wide, of kVector columns a thread: for the batches of a thread, and
+  /// for the segments that a part of the last block folds.
+  template <int kVector>
+  size_t counter_bytes(int width, int batches) const {
+    const int parts = p_.threads / width;
+    const int segments = 2 * ((p_.segments + parts - 1) / parts) / kSegmentsAtOnce<kVector, sizeof(Acc)>;
+    return std::bit_width(static_cast<unsigned>(std::max(batches, segments))) * p_.threads * kVector * sizeof(Acc);
+  }
+
   const In* data() const { return static_cast<const In*>(l_.data); }
   Out* result() const { return static_cast<Out*>(l_.result); }
 
@@ -144,15 +167,14 @@ class Launcher {
   Columns<In, Acc, Out> matrix() const {
     const Problem& p = l_.problem;
     return {.data = data(),
+            .result = result(),
             .outputs = p.outputs,
             .n = p.n,
+            .slots = l_.slots,
+            .batches = p_.tiles,
             .columns = p.columns,
             .places = p.places,
-            .reduced = p.reduced,
-            .batches = p_.tiles,
-            .partial = static_cast<Acc*>(l_.partial),
-            .tickets = static_cast<unsigned*>(l_.slots),
-            .result = result()};
+            .reduced = p.reduced};
   }
 
   const Launch& l_;
@@ -166,7 +188,7 @@ inline cudaError_t status(bool launched) { return launched ? cudaGetLastError() 
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_converted(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
-  if (l.plan.family == Family::columns) return status(kernel.template columns<1, kStridesRows, true>());
+  if (l.plan.family == Family::columns) return status(kernel.template columns<1, kStridesRows>());
   if (l.plan.layout == Layout::aligned) return status(kernel.template common_rows<Layout::aligned, Aligned>());
   return status(kernel.template block<Strided, 128, 4, true>() ||
                 kernel.template common_rows<Layout::strided, Strided>());
@@ -178,10 +200,9 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) {
     constexpr int kVector = column_vector(sizeof(In));
-    return status(kernel.template columns<kVector, kColumnRows, false>() ||
-                  kernel.template columns<kVector, kStridesRows, false>() ||
-                  kernel.template columns<1, kColumnRows, true>() || kernel.template columns<1, kColumnRows, false>() ||
-                  kernel.template columns<1, kStridesRows, true>());
+    return status(
+        kernel.template columns<kVector, kColumnRows>() || kernel.template columns<kVector, kStridesRows>() ||
+        (kVector > 1 && (kernel.template columns<1, kColumnRows>() || kernel.template columns<1, kStridesRows>())));
   }
   switch (l.plan.layout) {
     case Layout::aligned:
@@ -194,6 +215,9 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
                     kernel.template common_rows<Layout::shifted, Shifted>());
     case Layout::runs:
       return status(kernel.template common_rows<Layout::runs, Runs>());
+    case Layout::pitched:
+      return status(kernel.template block<Pitched, 128, 4, true>() ||
+                    kernel.template common_rows<Layout::pitched, Pitched>());
     case Layout::strided:
       return status(kernel.template block<Strided, 128, 4, true>() ||
                     kernel.template common_rows<Layout::strided, Strided>());
@@ -213,7 +237,7 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
     case Family::tiny_rows:
       return status(kernel.template tiny_rows<2>() || kernel.template tiny_rows<3>() ||
                     kernel.template tiny_rows<4>() || kernel.template tiny_rows<5>() ||
-                    kernel.template tiny_rows<6>() || kernel.template tiny_rows<7>() || kernel.template tiny_rows<8>());
+                    kernel.template tiny_rows<6>() || kernel.template tiny_rows<8>());
     case Family::small_rows:
       return status(kernel.template small_rows<1>() || kernel.template small_rows<2>() ||
                     kernel.template small_rows<4>() || kernel.template small_rows<8>() ||
@@ -229,7 +253,8 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
       return status(kernel.template narrow_columns<2>() || kernel.template narrow_columns<3>() ||
                     kernel.template narrow_columns<4>() || kernel.template narrow_columns<5>() ||
                     kernel.template narrow_columns<6>() || kernel.template narrow_columns<7>() ||
-                    kernel.template narrow_columns<8>());
+                    kernel.template narrow_columns<8>() || kernel.template narrow_columns<12>() ||
+                    kernel.template narrow_columns<16>() || kernel.template narrow_columns<32>());
   }
   return cudaErrorInvalidValue;
 }

@@ -1,10 +1,12 @@
-// Sums down 2 to 8 columns that fill memory without a gap, such as a batch of points: column sums of rows so short that
-// a thread a column would read a few bytes at a time.
+// Sums down 2 to 32 columns that fill memory without a gap, such as a batch of points: column sums of rows so short
+// that a thread a column would read a few bytes at a time.
 //
-// A lane reads an item: as many loads of 16 bytes as hold whole rows (3 for three float32 columns: 4 rows). It folds
-// the rows of each of its kItems items in registers; the items of a warp, which follow each other, fold across its
-// lanes by exchange; then a counter, warps, and segments as in columns.cuh. Every byte is loaded once, by neighbouring
-// lanes.
+// A warp reads neighbouring words of 16 bytes, so that every byte is loaded once. Where a row is a power of two of such
+// words, as many lanes share it, each with some of its columns; otherwise a lane reads an item: as many words as hold
+// whole rows (3 for three float32 columns: 4 rows). A lane folds the rows of each of its kItems items in registers; the
+// items of a warp, which follow each other, fold across its lanes by exchange. That makes a chunk one row of sums,
+// which goes to shared memory without a barrier; a block does so with `batches` chunks a warp, next to those of its
+// other warps, and folds what it has (as in rows.cuh). Segments as in segments.cuh.
 
 #pragma once
 
@@ -18,131 +20,173 @@
 
 namespace reduce_ops::sum {
 
+constexpr int kNarrowTiles = 16;  // of a chunk a warp, that a block folds at once
+
 /// How many rows of kColumns elements lanes and warps take.
 template <int kColumns, typename In>
-struct Item {
-  static constexpr NarrowItem kItem = kNarrowItem<kColumns, sizeof(In)>;
-  static constexpr int kLoads = kItem.loads;
-  static constexpr int kRows = kItem.rows;
-  static constexpr int kItems = kItem.items;
-  static constexpr int64_t kChunk = int64_t{kWarpSize} * kItems * kRows;  // rows of a warp at once
+struct Narrow {
+  static constexpr NarrowItem kItem = narrow_item(kColumns, sizeof(In));
+  static constexpr int kLanes = kItem.lanes;                // that share a row
+  static constexpr int kOwn = kColumns / kLanes;            // columns of a lane
+  static constexpr int kRows = kItem.rows;                  // of an item
+  static constexpr int kItems = kItem.items;                // in flight
+  static constexpr int kStep = kWarpSize / kLanes * kRows;  // rows from a lane's item to its next one
+  static constexpr int64_t kChunk = int64_t{kStep} * kItems;
+  static constexpr int kWidth = kColumns <= 8 ? 8 : kColumns <= 16 ? 16 : 32;  // blockDim.x
+
+  /// The first row of a lane in a chunk, and its first column.
+  static __device__ int row(unsigned lane) { return lane / kLanes * kRows; }
+  static __device__ int first_column(unsigned lane) { return lane % kLanes * kOwn; }
+  /// Of the columns of a lane, whose sums several lanes then have, the one that it stores; kOwn or more: none.
+  static __device__ int stored(unsigned lane) { return lane / kLanes; }
 };
 
-/// The node above the rows of an item, for each column.
-template <int kColumns, typename In, typename Acc>
-__device__ void fold_item(const In* element, int rows, Acc (&sum)[kColumns]) {
-  constexpr int kRows = Item<kColumns, In>::kRows;
-#pragma unroll
-  for (int column = 0; column < kColumns; ++column) {
-    using Part = Partial<In, Acc>;
-    Part x[kRows];
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      x[r] = identity<Part>();
-      if (r < rows) x[r] = convert<Part>(element[r * kColumns + column]);
-    }
-    sum[column] = widen<Acc>(fold_array<kRows>(x));
-  }
-}
-
-/// A chunk of rows that all exist, from a lane's first item on: the node above them, of column `lane`.
-template <int kColumns, typename In, typename Acc>
-__device__ Acc fold_items(const In* first, unsigned lane) {
-  using I = Item<kColumns, In>;
-  const uint4* word = reinterpret_cast<const uint4*>(first);
-  uint4 load[I::kItems][I::kLoads];
-#pragma unroll
-  for (int i = 0; i < I::kItems; ++i) {
-#pragma unroll
-    for (int k = 0; k < I::kLoads; ++k) {
-      // Where a lane takes more than one load, a sector is read by several, and should stay in L1.
-      const uint4* p = word + i * kWarpSize * I::kLoads + k;
-      load[i][k] = I::kLoads == 1 ? load_once(p) : __ldg(p);
-    }
-  }
-  Acc x[kColumns][I::kItems];
-#pragma unroll
-  for (int i = 0; i < I::kItems; ++i) {
-    In element[I::kRows * kColumns];
-    memcpy(element, load[i], sizeof element);
-    Acc sum[kColumns];
-    fold_item<kColumns>(element, I::kRows, sum);
-#pragma unroll
-    for (int column = 0; column < kColumns; ++column) x[column][i] = sum[column];
-  }
+/// A chunk of rows of bytes, as loaded: their sum for the column that the lane stores.
+template <int kColumns, typename In, typename Acc, int kItems>
+__device__ Acc fold_bytes(const uint4 (&load)[kItems][1], unsigned lane) {
+  using N = Narrow<kColumns, In>;
+  constexpr int kWords = N::kOwn / 4;
+  ByteColumns<In> columns[kWords];
   Acc mine = identity<Acc>();
 #pragma unroll
-  for (int column = 0; column < kColumns; ++column) {
-    const Acc sum = fold_exchange(x[column], lane);
-    mine = select(static_cast<int>(lane) == column, sum, mine);
+  for (int w = 0; w < kWords; ++w) {
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const uint32_t word[4] = {load[i][0].x, load[i][0].y, load[i][0].z, load[i][0].w};
+      columns[w].add(word[w]);
+    }
+    columns[w].template fold_lanes<N::kLanes>();
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const Acc sum = widen<Acc>(columns[w].sum(c, static_cast<int>(N::kChunk)));
+      mine = select(N::stored(lane) == w * 4 + c, sum, mine);
+    }
   }
   return mine;
 }
 
-/// The same where only `rows` rows are left from the lane's first item on, which may be less than 0. Item by item: this
-/// is for the last chunk only.
+/// A chunk of rows, of which `rows` are left from the lane's first item on, which may be less than 0: the node above
+/// them of the column that the lane stores. kWhole: no row is missing.
+template <bool kWhole, int kColumns, typename In, typename Acc>
+__device__ Acc fold_items(const In* first, int rows, unsigned lane) {
+  using N = Narrow<kColumns, In>;
+  constexpr int kLoads = N::kItem.loads;
+  constexpr int kElements = N::kRows * N::kOwn;
+  using Part = Partial<In, Acc>;
+  In element[N::kItems][kElements] = {};  // as in fold_rows_left
+  if constexpr (kWhole) {
+    const uint4* word = reinterpret_cast<const uint4*>(first);
+    uint4 load[N::kItems][kLoads];
+#pragma unroll
+    for (int i = 0; i < N::kItems; ++i) {
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        // Where a lane takes more than one load, a sector is read by several, and should stay in L1.
+        const uint4* p = word + i * kWarpSize * kLoads + k;
+        load[i][k] = kLoads == 1 ? load_once(p) : __ldg(p);
+      }
+    }
+    if constexpr (std::is_integral_v<Acc> && sizeof(In) == 1 && N::kRows == 1 && kLoads == 1) {
+      return fold_bytes<kColumns, In, Acc>(load, lane);
+    }
+    memcpy(element, load, sizeof element);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N::kItems; ++i) {
+#pragma unroll
+      for (int e = 0; e < kElements; ++e) {
+        const int r = i * N::kStep + e / N::kOwn;
+        if (r < rows) element[i][e] = first[r * kColumns + e % N::kOwn];
+      }
+    }
+  }
+  Acc mine = identity<Acc>();
+#pragma unroll
+  for (int column = 0; column < N::kOwn; ++column) {
+    Part item[N::kItems];
+#pragma unroll
+    for (int i = 0; i < N::kItems; ++i) {
+      Part x[N::kRows];
+#pragma unroll
+      for (int r = 0; r < N::kRows; ++r) {
+        x[r] = convert<Part>(element[i][r * N::kOwn + column]);
+        if (!kWhole) x[r] = select(i * N::kStep + r < rows, x[r], identity<Part>());
+      }
+      item[i] = fold_array<N::kRows>(x);
+    }
+    const Part sum = fold_exchange<N::kItems, kWarpSize, N::kLanes>(item, lane);
+    mine = select(N::stored(lane) == column, widen<Acc>(sum), mine);
+  }
+  return mine;
+}
+
+/// Not inlined: this is for the last chunk only.
 template <int kColumns, typename In, typename Acc>
 __device__ __noinline__ Acc fold_items_left(const In* first, int rows, unsigned lane) {
-  using I = Item<kColumns, In>;
-  Counter<kLog2<I::kItems> + 1, 1, Acc> counter;
-  for (int i = 0; i < I::kItems; ++i) {
-    Acc sum[kColumns];
-    fold_item<kColumns>(first + i * kWarpSize * I::kRows * kColumns, rows - i * kWarpSize * I::kRows, sum);
-    Acc mine[1] = {identity<Acc>()};
-#pragma unroll
-    for (int column = 0; column < kColumns; ++column) {
-      const Acc all = fold_lanes(sum[column]);
-      mine[0] = select(static_cast<int>(lane) == column, all, mine[0]);
-    }
-    counter.push(mine, i);
-  }
-  Acc total[1];
-  counter.total(I::kItems, total);
-  return total[0];
+  return fold_items<false, kColumns, In, Acc>(first, rows, lane);
 }
 
 /// gridDim.x segments of kNarrowWarps warps, of c.batches chunks each; gridDim.y matrices of c.n rows, one after the
-/// other, each starting at a multiple of 16 bytes. blockDim.x is kMaxNarrow, blockDim.y 32.
+/// other, each starting at a multiple of 16 bytes. blockDim: kWidth times what makes kNarrowWarps.
 template <int kColumns, typename In, typename Acc, typename Out>
-__global__ void __launch_bounds__(256, 2) sum_narrow_columns(const __grid_constant__ Columns<In, Acc, Out> c) {
-  using I = Item<kColumns, In>;
-  __shared__ Acc s[kMaxNarrow * kWarpSize];
-  const unsigned thread = threadIdx.y * kMaxNarrow + threadIdx.x;
+__global__ void __launch_bounds__(kNarrowWarps* kWarpSize, 1)
+    sum_narrow_columns(const __grid_constant__ Columns<In, Acc, Out> c) {
+  using N = Narrow<kColumns, In>;
+  extern __shared__ uint4 shared[];
+  auto* s = reinterpret_cast<Acc*>(shared);  // rows of kColumns sums, one for each chunk
+  const unsigned thread = threadIdx.y * N::kWidth + threadIdx.x;
   const unsigned lane = thread % kWarpSize;
   const unsigned warp = thread / kWarpSize;
-  const In* matrix = c.data + blockIdx.y * c.n * kColumns;
+  const int stored = N::first_column(lane) + N::stored(lane);
+  const bool stores = N::stored(lane) < N::kOwn;
+  const In* matrix = c.data + blockIdx.y * c.n * kColumns + N::first_column(lane);
 
-  int64_t first = (int64_t{blockIdx.x} * kNarrowWarps + warp) * c.batches * I::kChunk;  // the warp's next row
-  Counter<kLog2<kMaxNarrowBatches> + 1, 1, Acc> counter;                                // of column `lane`
-  int count = 0;
-  for (; count < c.batches && first < c.n; ++count, first += I::kChunk) {
-    const int64_t row = first + lane * I::kRows;
-    Acc mine[1];
-    if (first + I::kChunk <= c.n) {
-      mine[0] = fold_items<kColumns, In, Acc>(matrix + row * kColumns, lane);
-    } else {
-      mine[0] = fold_items_left<kColumns, In, Acc>(matrix + row * kColumns, static_cast<int>(c.n - row), lane);
+  Sums<1, Acc> group_levels[kLog2<kMaxNarrowBatches / kNarrowTiles> + 1];
+  Counter<Sums<1, Acc>> groups(group_levels, 1);                                        // of column `thread`
+  int64_t first = (int64_t{blockIdx.x} * c.batches * kNarrowWarps + warp) * N::kChunk;  // the warp's next row
+  int group = 0;
+  for (; group * kNarrowTiles < c.batches; ++group) {
+    const int tiles = min(c.batches - group * kNarrowTiles, kNarrowTiles);
+    for (int t = 0; t < tiles; ++t, first += kNarrowWarps * N::kChunk) {
+      const int64_t row = first + N::row(lane);
+      Acc sum = identity<Acc>();
+      if (first + N::kChunk <= c.n) {
+        sum = fold_items<true, kColumns, In, Acc>(matrix + row * kColumns, 0, lane);
+      } else if (first < c.n) {
+        sum = fold_items_left<kColumns, In, Acc>(matrix + row * kColumns, static_cast<int>(c.n - row), lane);
+      }
+      if (stores) s[(t * kNarrowWarps + warp) * kColumns + stored] = sum;
     }
-    counter.push(mine, count);
-  }
-  Acc total[1];
-  counter.total(count, total);
-  if (lane < kColumns) s[warp * kMaxNarrow + lane] = total[0];
-  __syncthreads();
-  Acc sum[1] = {identity<Acc>()};
-  const int column = threadIdx.x;
-  const bool owner = threadIdx.y == 0 && column < kColumns;
-  if (owner) {
-    Acc x[kNarrowWarps];
+    __syncthreads();
+    for (int i = thread; i < tiles * kColumns; i += kNarrowWarps * kWarpSize) {  // each tile, each column
+      const int at = i / kColumns * kNarrowWarps * kColumns + i % kColumns;
+      Acc x[kNarrowWarps];
 #pragma unroll
-    for (int w = 0; w < kNarrowWarps; ++w) x[w] = s[w * kMaxNarrow + column];
-    sum[0] = fold_array<kNarrowWarps>(x);
+      for (int w = 0; w < kNarrowWarps; ++w) x[w] = s[at + w * kColumns];
+      s[at] = fold_array<kNarrowWarps>(x);
+    }
+    __syncthreads();
+    if (thread < kColumns) {
+      Acc x[kNarrowTiles];
+#pragma unroll
+      for (int t = 0; t < kNarrowTiles; ++t) {
+        x[t] = identity<Acc>();
+        if (t < tiles) x[t] = s[t * kNarrowWarps * kColumns + thread];
+      }
+      groups.push({fold_array<kNarrowTiles>(x)}, group);
+    }
+    __syncthreads();  // s is free again
   }
+  Sums<1, Acc> sum = groups.total(thread < kColumns ? group : 0);
+  const int column = threadIdx.x;
+  const bool owner = threadIdx.y == 0 && column < kColumns;  // thread == column
   if (gridDim.x > 1) {
-    Acc* partial = c.partial + int64_t{blockIdx.y} * gridDim.x * kColumns;
-    if (!fold_segments(sum, column, kColumns, blockIdx.x, gridDim.x, partial, c.tickets + blockIdx.y, s)) return;
+    const unsigned sums = gridDim.x * kColumns;
+    const Slots<Acc> slots(c.slots, gridDim.y * sums, blockIdx.y * sums);
+    auto* counters = reinterpret_cast<Sums<1, Acc>*>(shared);
+    if (!fold_segments<1>(sum, column, kColumns, blockIdx.x, gridDim.x, slots, counters)) return;
   }
-  if (owner) c.result[int64_t{blockIdx.y} * kColumns + column] = convert<Out>(sum[0]);
+  if (owner) c.result[int64_t{blockIdx.y} * kColumns + column] = convert<Out>(sum.x[0]);
 }
 
 }  // namespace reduce_ops::sum

@@ -31,8 +31,9 @@ Layout layout_of(const Problem& p) {
   const bool one_run = is_run(p.reduced) && p.kept.dims == 1;
   if (one_run && aligned) return Layout::aligned;
   if (one_run && p.kernels != Kernels::converted) return Layout::shifted;
-  if (is_rows(p.reduced, group) && p.reduced.small && aligned && p.kernels != Kernels::converted) return Layout::runs;
-  return Layout::strided;
+  const bool pitched = p.reduced.dims <= 2 && p.reduced.small && reach(p.reduced) < int64_t{1} << 31;
+  if (p.kernels == Kernels::converted || !pitched) return Layout::strided;
+  return is_rows(p.reduced, group) && aligned ? Layout::runs : Layout::pitched;
 }
 
 /// Tiles a block, for many blocks of `tile` loads each. Times: H200, 512 threads x 8 loads, float32, two blocks a
@@ -41,13 +42,14 @@ Layout layout_of(const Problem& p) {
 /// A wave of blocks and a little more takes as long as two, so waves should be nearly full. From 2^25 elements on one
 /// full wave is best where there is one (62.0 us at 2^26 with 256 blocks of 16 tiles, 62.8 with 512 of 8), below it two
 /// (11.75 us at 2^23 with 512 blocks of 1 tile, 11.97 with 256 of 2), and otherwise some thousand small blocks.
-int choose_tiles(int64_t loads, int64_t tile, int64_t outputs, int multiprocessors) {
-  const int64_t wave = 2 * multiprocessors;
+int choose_tiles(int64_t loads, Shape shape, int64_t outputs, int multiprocessors) {
+  const int64_t tile = int64_t{shape.threads} * shape.loads;
+  const int64_t wave = 1024 / shape.threads * multiprocessors;
   const auto blocks = [&](int64_t tiles) { return outputs * ceil_div(loads, tile * tiles); };
   const auto full_waves = [&](int64_t tiles) { return occupancy(blocks(tiles), wave) >= 0.9; };
   int tiles = 1;
   while (blocks(tiles) > kMaxBlocks && tile * tiles < loads) tiles *= 2;
-  if (outputs * loads >= int64_t{1} << 23) {
+  if (outputs * loads >= int64_t{3} << 21) {
     for (int wide = tiles; wide <= 32; wide *= 2) {
       if (blocks(wide) <= wave && full_waves(wide)) return wide;
     }
@@ -60,7 +62,8 @@ int choose_tiles(int64_t loads, int64_t tile, int64_t outputs, int multiprocesso
 
 Plan plan_rows(const Problem& p, int multiprocessors) {
   const Layout layout = layout_of(p);
-  const int64_t loads = layout == Layout::strided ? p.n : ceil_div(p.n, 16 / p.element_size);  // of a lane, an output
+  const bool single = layout == Layout::pitched || layout == Layout::strided;
+  const int64_t loads = single ? p.n : ceil_div(p.n, 16 / p.element_size);  // of a lane, an output
   const auto plan = [&](Shape shape, int64_t tiles, int64_t segments) {
     const bool covered = tiles <= kMaxTiles;
     return Plan{.family = Family::rows,
@@ -72,7 +75,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
   };
   const bool every_shape = p.kernels != Kernels::converted && (layout == Layout::aligned || layout == Layout::shifted);
   const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;  // a block each fills the GPU
-  const int grid_u = grid_loads(layout, p.accumulate_size);
+  const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
   if (p.outputs > 1 && every_shape) {
     for (const int u : {2, 4, 8}) {
       if (!many || loads > kWarpSize * u) continue;
@@ -87,8 +90,8 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
   }
   if (!every_shape && loads <= 512) return plan({128, 4}, 1, 1);
   if (p.outputs > 1 && many) {
-    const int64_t tiles = ceil_power(ceil_div(loads, 512 * grid_u));
-    if (tiles <= kMaxTiles) return plan({512, grid_u}, tiles, 1);
+    const int64_t tiles = ceil_power(ceil_div(loads, grid.threads * grid.loads));
+    if (tiles <= kMaxTiles) return plan(grid, tiles, 1);
   }
   if (every_shape) {
     // H200, float32: the smallest block that holds the input wins up to 2^15 elements (2.32 us; 2.43 with 16 blocks).
@@ -101,10 +104,8 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
   } else if (loads <= 4096) {
     return plan({1024, 4}, 1, 1);
   }
-  const Shape shape{512, grid_u};
-  const int64_t tile = int64_t{shape.threads} * shape.loads;
-  const int tiles = choose_tiles(loads, tile, p.outputs, multiprocessors);
-  return plan(shape, tiles, ceil_div(loads, tile * tiles));
+  const int tiles = choose_tiles(loads, grid, p.outputs, multiprocessors);
+  return plan(grid, tiles, ceil_div(loads, int64_t{grid.threads} * grid.loads * tiles));
 }
 
 // ---- short rows
@@ -114,7 +115,9 @@ Family short_family(const Problem& p) {
   if (p.kernels != Kernels::every || !is_run(p.reduced) || p.kept.dims != 1 || p.n < 2) return Family::rows;
   const int64_t pitch = p.kept.stride[0];
   const int64_t group = 16 / p.element_size;
-  if (p.n <= kMaxNarrow && pitch == p.n && p.misalignment == 0 && p.result_aligned) return Family::tiny_rows;
+  // Rows of 7 would take 7 loads a lane: 36.5 us for (2^22, 7), staged 34.3 (H200).
+  const bool tiny = p.n <= kMaxTinyRow && whole_rows(static_cast<int>(p.n), p.element_size).loads < 7;
+  if (tiny && pitch == p.n && p.misalignment == 0 && p.result_aligned) return Family::tiny_rows;
   const bool whole = p.n % group == 0 && pitch % group == 0 && p.misalignment == 0;
   if (whole && p.n <= kWarpSize * group) return Family::small_rows;
   // What lies between rows is staged too, so little must.
@@ -145,9 +148,10 @@ bool fits_vector(const Problem& p, int vector) {
          p.kernels != Kernels::converted;
 }
 
-/// Threads side by side for so many columns, one a thread: 32, or 16 or 8 where that leaves a fifth fewer idle.
+/// Threads side by side for so many columns, one a thread: 32, or 16 or 8 where that leaves a fifth fewer idle; but no
+/// more than 16 for up to 32 columns, since one block alone could not fold their segments soon.
 int single_width(int64_t columns) {
-  int width = 32;
+  int width = columns <= 32 ? 16 : 32;
   for (const int narrower : {16, 8}) {
     if (5 * ceil_div(columns, narrower) * narrower < 4 * ceil_div(columns, width) * width) width = narrower;
   }
@@ -169,83 +173,94 @@ Plan plan_columns(const Problem& p, int vector, int multiprocessors) {
             .segments = 1};
   }
   const int rows = p.reduced.dims == 1 && p.kernels != Kernels::converted ? kColumnRows : kStridesRows;
-  // Rows that share lines are read from L1 after the first of them: 60 us instead of 160 for (2^20, 31); but where they
-  // do not, a place in L1 costs: 27 us instead of 23.5 for (4096, 4095).
-  const bool cached = vector == 1 && (rows != kColumnRows || std::abs(p.reduced.stride[0]) * p.element_size < 1024);
   const auto plan = [&](int64_t width, int64_t parts, int64_t tiles, int64_t segments) {
     return Plan{.family = Family::columns,
                 .threads = static_cast<int>(width * parts),
                 .width = static_cast<int>(width),
                 .vector = vector,
-                .cached = cached,
                 .loads = rows,
                 .tiles = static_cast<int>(tiles),
                 .segments = static_cast<int>(segments)};
   };
   const int64_t most_parts = ceil_power(ceil_div(p.n, rows));  // more would have no rows
-  const int most_tiles = vector == 1 ? kMaxBatches<1> : kMaxBatches<2>;
   const int64_t run = p.columns.stride[0] == 1 ? p.columns.size[0].value / vector : groups;
 
-  // Blocks that need no partner are best, if there are as many as multiprocessors, or a multiple: (4096, 4096) over
-  // dimension 0 takes 20.3 us in 128 blocks of 8 x 32 threads, 21.0 in 256 of 16 x 8 that end with tickets (H200).
+  // Blocks that need no partner are best, if they are as many as multiprocessors, or a multiple, and their rows fill
+  // them: (4096, 4096) over dimension 0 takes 18.3 us in 128 blocks of 8 x 32 threads, 18.8 in 256 of 16 x 8 in two
+  // segments; but (4097, 4096) 21.5 and in five segments 19.0 (H200).
   for (const int64_t width : {run < 32 ? run : 16, run < 32 ? run : 8, int64_t{4}}) {
     const int64_t parts = std::min<int64_t>(std::bit_floor(static_cast<uint64_t>(256 / width)), most_parts);
     const int64_t tiles = ceil_power(ceil_div(p.n, rows * parts));
     if (width * parts < 128) break;
-    if (vector > 1 && tiles <= most_tiles && occupancy(ceil_div(groups, width), multiprocessors) >= 0.75) {
+    const bool full = 4 * p.n > 3 * tiles * rows * parts || tiles == 1;
+    if (vector > 1 && full && tiles <= kMaxBatches && occupancy(ceil_div(groups, width), multiprocessors) >= 0.75) {
       return plan(width, parts, tiles, 1);
     }
   }
-  int64_t width = vector == 1 ? single_width(p.outputs) : std::min<int64_t>(run, 16);
-  const int64_t threads = vector == 1 || run < 32 ? 256 : 128;
+  // Nor is there a gain in partners for rows that a block loads at once: (1024, 64) 3.4 us, 3.5 in segments.
+  if (vector > 1 && run >= 4 && p.n > 16 * rows && p.n <= 64 * rows) return plan(4, 64, 1, 1);
+
+  // Many small blocks, but wider ones where there are enough columns: (8192, 1024) takes 11.4 us with blocks of 8 x 16,
+  // 11.7 with 16 x 8; (16384, 3072) 49.1 and 48.3.
+  const bool small = vector > 1 && (run >= 32 || run % 8 == 0);
+  int64_t width = vector == 1 ? single_width(p.outputs) : !small ? run : groups < 512 ? 8 : 16;
+  const int64_t threads = small && run >= 32 ? 128 : 256;
   const int64_t parts = std::min<int64_t>(std::bit_floor(static_cast<uint64_t>(threads / width)), most_parts);
   if (width * parts < 128) width = std::min<int64_t>(128 / parts, ceil_div(groups, kWarpSize) * kWarpSize);
   const int64_t blocks = ceil_div(groups, width);
   const int64_t batches = ceil_div(p.n, rows * parts);  // of the whole column
 
-  const double enough = 1.9 * multiprocessors;
-  const int preferred = (vector == 1 ? 32 : 8) * kColumnRows / rows;
+  // Two full waves or, if that is too many, as much of one as there is; single columns, whose blocks keep less in
+  // flight, two blocks a multiprocessor. But no more segments than the last block can fold soon (39 us instead of 28
+  // for (401408, 64), with 392 instead of 98), or than there are slots for.
+  const int64_t wave = 512 / threads * multiprocessors;
   int64_t tiles = 1;
-  const auto segments = [&] { return ceil_div(batches, tiles); };
-  while (tiles < preferred && segments() > 1 && blocks * ceil_div(batches, 2 * tiles) >= enough) tiles *= 2;
-  // No more segments than the last block can fold soon, and one where the tickets would not do.
-  const auto too_many = [&] { return segments() > 64 * parts || (segments() > 1 && blocks > kMaxTickets); };
-  while (tiles < most_tiles && too_many()) tiles *= 2;
-  const bool covered = segments() == 1 ||
-                       (segments() <= std::min<int64_t>(kMaxSegmentsAPart * parts, kMaxGridY) && blocks <= kMaxTickets);
-  return plan(width, parts, tiles, covered ? segments() : 0);
+  const auto segments = [&](int64_t tiles) { return ceil_div(batches, tiles); };
+  const auto is_better = [&](int64_t more) {
+    const int64_t now = blocks * segments(tiles), then = blocks * segments(more);
+    if (vector == 1) return then >= 0.95 * wave;
+    return then >= 2 * wave || occupancy(then, wave) >= occupancy(now, wave);
+  };
+  while (tiles < kMaxBatches && segments(tiles) > 1 && is_better(2 * tiles)) tiles *= 2;
+  const int64_t slots = max_slots(p.accumulate_size) / p.outputs;
+  const auto fit = [&](int64_t most) { return segments(tiles) == 1 || segments(tiles) <= std::min(most, slots); };
+  while (tiles < kMaxBatches && !fit(parts * (vector == 1 ? 16 : 4))) tiles *= 2;
+  const bool covered = fit(std::min<int64_t>(kMaxSegmentsAPart * parts, kMaxGridY));
+  return plan(width, parts, tiles, covered ? segments(tiles) : 0);
 }
 
 // ---- narrow columns
 
-/// The matrices that follow each other, 1 if there is one, 0 if this is something else.
-int64_t narrow_matrices(const Problem& p) {
+/// Whether they are a few neighbours in rows without a gap, in one matrix or in several that follow each other.
+bool are_narrow_columns(const Problem& p) {
   const int64_t columns = p.kept.size[0].value;
-  if (p.kernels != Kernels::every || p.misalignment != 0) return 0;
-  if (p.kept.stride[0] != 1 || columns < 2 || columns > kMaxNarrow) return 0;
-  if (p.reduced.dims != 1 || p.reduced.stride[0] != columns || p.n < 512) return 0;
-  if (p.kept.dims == 1) return 1;
-  const int64_t matrices = p.kept.size[1].value;
+  if (p.kernels != Kernels::every || p.misalignment != 0) return false;
+  if (p.kept.stride[0] != 1 || !is_narrow(columns)) return false;
+  if (p.reduced.dims != 1 || p.reduced.stride[0] != columns || p.n < 512) return false;
+  if (p.kept.dims == 1) return true;
   const int64_t matrix = p.n * columns;
-  const bool dense = p.kept.dims == 2 && p.kept.stride[1] == matrix && matrix * p.element_size % 16 == 0;
-  return dense && matrices <= kMaxGridY && matrices <= kMaxTickets ? matrices : 0;
+  return p.kept.dims == 2 && p.kept.size[1].value <= kMaxGridY && p.kept.stride[1] == matrix &&
+         matrix * p.element_size % 16 == 0;
 }
 
-Plan plan_narrow_columns(const Problem& p, int64_t matrices, int multiprocessors) {
+Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
   const int columns = static_cast<int>(p.kept.size[0].value);
+  const int64_t matrices = p.outputs / columns;
   const NarrowItem item = narrow_item(columns, p.element_size);
-  const int64_t chunks = ceil_div(p.n, int64_t{kNarrowWarps} * kWarpSize * item.items * item.rows);  // of a block
+  const int64_t chunk = int64_t{kWarpSize / item.lanes} * item.items * item.rows;
+  const int64_t chunks = ceil_div(p.n, kNarrowWarps * chunk);  // of a block
   int64_t tiles = 1;
-  while (tiles < kMaxNarrowBatches && matrices * ceil_div(chunks, 2 * tiles) >= 1.9 * multiprocessors) tiles *= 2;
-  while (tiles < kMaxNarrowBatches && ceil_div(chunks, tiles) > 512) tiles *= 2;
-  const int64_t segments = ceil_div(chunks, tiles);
-  const bool covered = segments <= int64_t{kMaxSegmentsAPart} * kWarpSize;
+  const auto segments = [&] { return ceil_div(chunks, tiles); };
+  while (tiles < kMaxNarrowBatches && matrices * ceil_div(chunks, 2 * tiles) >= 0.95 * multiprocessors) tiles *= 2;
+  const int64_t slots = max_slots(p.accumulate_size) / p.outputs;
+  const auto fit = [&](int64_t most) { return segments() == 1 || segments() <= std::min(most, slots); };
+  while (tiles < kMaxNarrowBatches && !fit(512)) tiles *= 2;
   return {.family = Family::narrow_columns,
-          .threads = 256,
+          .threads = kNarrowWarps * kWarpSize,
           .width = columns,
           .loads = item.loads * item.items,
           .tiles = static_cast<int>(tiles),
-          .segments = covered ? static_cast<int>(segments) : 0};
+          .segments = fit(kMaxSegmentsAPart * kNarrowWarps) ? static_cast<int>(segments()) : 0};
 }
 
 }  // namespace
@@ -253,8 +268,9 @@ Plan plan_narrow_columns(const Problem& p, int64_t matrices, int multiprocessors
 Plan make_plan(const Problem& p, int multiprocessors) {
   if (p.outputs > 1) {
     if (const Family family = short_family(p); family != Family::rows) return plan_short_rows(p, family);
-    if (const int64_t matrices = narrow_matrices(p); matrices > 0) {
-      return plan_narrow_columns(p, matrices, multiprocessors);
+    if (are_narrow_columns(p)) {
+      const Plan narrow = plan_narrow_columns(p, multiprocessors);
+      if (narrow.segments > 0) return narrow;
     }
   }
   // Lanes go along the smaller stride, but a block an output needs enough elements to be worth it.

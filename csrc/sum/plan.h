@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <numeric>
 
@@ -39,14 +41,15 @@ enum class Family {
   staged_rows,     // short_rows.cuh: tiles of many outputs in shared memory
   columns,         // columns.cuh: outputs side by side
   few_rows,        // columns.cuh, for up to 8 rows
-  narrow_columns,  // narrow_columns.cuh: 2 to 8 outputs side by side, in memory without a gap
+  narrow_columns,  // narrow_columns.cuh: 2 to 32 outputs side by side, in memory without a gap
 };
 
 /// How the elements of an output lie, for Family::rows.
 enum class Layout {
   aligned,  // in one run that starts at a multiple of 16 bytes, as does that of every output
   shifted,  // in one run that starts elsewhere
-  runs,     // in runs of a multiple of 16 bytes that all start at a multiple of 16 bytes
+  runs,     // in runs of a multiple of 16 bytes that all start at a multiple of 16 bytes, one distance apart
+  pitched,  // in two dimensions at any strides
   strided,  // anything else
 };
 
@@ -57,62 +60,85 @@ struct Plan {
   int threads = 0;                  // of a block; columns: blockDim.x * blockDim.y
   int width = 0;  // rows: of an output that shares a block, or 0; columns: blockDim.x; small_rows, staged_rows: lanes a
                   // row; tiny_rows: n; narrow_columns: columns
-  int vector = 0;       // columns: neighbours a thread
-  bool cached = false;  // columns: loads go through L1
-  int loads = 0;        // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows
-  int tiles = 0;        // that many such loads a thread, a power of two; staged_rows: rows of a tile
-  int segments = 0;     // blocks an output, or a block's width of outputs; 0: more than any plan covers
+  int vector = 0;    // columns: neighbours a thread
+  int loads = 0;     // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows
+  int tiles = 0;     // that many such loads a thread, a power of two; staged_rows: rows of a tile
+  int segments = 0;  // blocks an output, or a block's width of outputs; 0: more than any plan covers
 };
 
-/// Blocks of one launch of rows that can publish (slots.cuh), and the bytes of their slots: enough for complex128.
-constexpr int kMaxBlocks = 4096;
-constexpr int64_t kSlotBytes = int64_t{kMaxBlocks} * 4 * 8;
+/// Where blocks publish sums (slots.cuh): memory of a stream, and how many sums it takes.
+constexpr int64_t kSlotBytes = int64_t{1} << 19;
+constexpr int64_t max_slots(int accumulate_size) { return kSlotBytes / 8 / (accumulate_size / 4); }
 
-/// Blocks of one launch of columns that can take tickets (segments.cuh), which lie where slots do.
-constexpr int kMaxTickets = static_cast<int>(kSlotBytes / 4);
+/// Blocks of one launch of rows that can publish.
+constexpr int kMaxBlocks = 4096;
 
 /// Loads that a lane has in flight where there are many blocks: 8, or 4 where the values of 8 loads would not fit the
 /// registers (H200, 1 GiB: float64 264 us with 8, 239 with 4; complex128 361 and 243).
 constexpr int grid_loads(Layout layout, int accumulate_size) {
-  return layout != Layout::runs && accumulate_size <= 4 ? 8 : 4;
+  if (accumulate_size > 8 || (accumulate_size > 4 && layout == Layout::strided)) return 4;
+  return layout == Layout::pitched && accumulate_size <= 4 ? 16 : 8;
 }
+
+/// Threads of a block where there are many.
+constexpr int grid_threads(Layout layout) { return layout == Layout::pitched ? 256 : 512; }
 
 constexpr int kMaxGridY = 65535;         // of CUDA
 constexpr int kMaxTiles = 1024;          // of a block of rows
 constexpr int kWarpThreads = 128;        // of sum_warp
 constexpr int kColumnRows = 16;          // loads of a thread of sum_columns
 constexpr int kStridesRows = 8;          // the same where rows are not one stride apart, or elements are converted
+constexpr int kMaxBatches = 65536;       // of a thread of sum_columns
 constexpr int kMaxSegmentsAPart = 1024;  // that a part of the last block of a column folds
 constexpr int kTileBytes = 12 * 1024;    // of staged rows
 constexpr int kStagedThreads = 128;
 constexpr int kMaxShortRow = 1024;       // elements
-constexpr int kMaxNarrow = 8;            // narrow columns
-constexpr int kNarrowWarps = 8;          // a block
+constexpr int kMaxTinyRow = 8;           // elements
+constexpr int kNarrowWarps = 16;         // a block
 constexpr int kMaxNarrowBatches = 1024;  // of a warp
 
-/// Neighbouring columns that a thread takes: 16 bytes, but of narrow types no more than 4 columns, or the sums of 8
-/// crowd the registers (H200, (16, 2048, 4096) over dimension 1: bfloat16 70 us with 4 columns, 132 with 8; int8 83 and
-/// 95).
-constexpr int column_vector(int element_size) { return element_size >= 4 ? 16 / element_size : 4; }
+/// Neighbouring columns that a thread takes: 16 bytes, but of one byte each only 4, or their sums crowd the registers
+/// (H200, (16, 2048, 4096) over dimension 1: float16 63.5 us with 8 columns, 65.6 with 4; int8 65 with 4, 82 with 8).
+constexpr int column_vector(int element_size) { return element_size >= 2 ? 16 / element_size : 4; }
 
-/// Batches that a thread of sum_columns can add up.
-template <int kVector>
-constexpr int kMaxBatches = kVector == 1 ? 16384 : 64;
+/// Segments whose sums a thread of the last block has in flight: as many as its registers have room for.
+constexpr int segments_at_once(int vector, int accumulate_size) {
+  return std::max(1, (vector == 1 ? 8 : 16) * 4 / (vector * accumulate_size));
+}
+template <int kVector, int kAccumulateSize>
+constexpr int kSegmentsAtOnce = segments_at_once(kVector, kAccumulateSize);
 
-/// What a lane of sum_narrow_columns loads: items of whole rows.
+/// What a lane of sum_narrow_columns loads: items of whole rows, or, where lanes share a row, a word of it.
 struct NarrowItem {
-  int loads;
+  int loads;  // of 16 bytes
   int rows;
   int items;  // in flight
+  int lanes;  // that share a row
 };
-constexpr NarrowItem narrow_item(int columns, int element_size) {
+
+/// Whole rows of so many elements.
+constexpr NarrowItem whole_rows(int columns, int element_size) {
   const int per_load = 16 / element_size;
   const int loads = columns / std::gcd(columns, per_load);
-  return {loads, loads * per_load / columns, loads == 1 ? 8 : loads <= 3 ? 4 : loads <= 5 ? 2 : 1};
+  return {loads, loads * per_load / columns, loads == 1 ? 8 : loads <= 3 ? 4 : loads <= 5 ? 2 : 1, 1};
 }
 
 template <int kColumns, int kElementSize>
-constexpr NarrowItem kNarrowItem = narrow_item(kColumns, kElementSize);
+constexpr NarrowItem kWholeRows = whole_rows(kColumns, kElementSize);
+
+constexpr NarrowItem narrow_item(int columns, int element_size) {
+  const int words = columns * element_size / 16;
+  if (words * 16 != columns * element_size || !std::has_single_bit(static_cast<unsigned>(words))) {
+    return whole_rows(columns, element_size);
+  }
+  return {1, 1, 8, words};
+}
+
+/// Whether sum_narrow_columns takes so many columns: 2 to 8 of any size, and powers of two that let each of 32 lanes
+/// have one.
+constexpr bool is_narrow(int64_t columns) {
+  return (columns >= 2 && columns <= 8) || columns == 12 || columns == 16 || columns == 32;
+}
 
 /// Plans a sum with outputs > 0 and n > 0. multiprocessors: of the GPU.
 Plan make_plan(const Problem& problem, int multiprocessors);

@@ -41,13 +41,15 @@ std::string name_of(Layout layout) {
       return "shifted";
     case Layout::runs:
       return "runs";
+    case Layout::pitched:
+      return "pitched";
     case Layout::strided:
       return "strided";
   }
   return "";
 }
 
-using Answer = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, bool, int64_t, int64_t, int64_t>;
+using Answer = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
 
 Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
   TORCH_CHECK(multiprocessors > 0, "_plan: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
@@ -60,7 +62,7 @@ Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multip
   TORCH_CHECK(describe(self, reduced, accumulate_dtype(self.scalar_type()), result, problem),
               "_plan: self has more than ", kMaxDims, " dimensions of a kind after merging");
   const Plan p = make_plan(problem, static_cast<int>(multiprocessors));
-  return {name_of(p.family), name_of(p.layout), p.threads, p.width, p.vector, p.cached, p.loads, p.tiles, p.segments};
+  return {name_of(p.family), name_of(p.layout), p.threads, p.width, p.vector, p.loads, p.tiles, p.segments};
 }
 
 }  // namespace

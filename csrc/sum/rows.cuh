@@ -48,27 +48,27 @@ __device__ Acc collect(const Slots<Acc>& slots, int blocks, Acc* s, unsigned lan
   const int groups = (blocks + kWarpSize - 1) / kWarpSize;
   if (groups == 1) {  // warp 0 alone, without a barrier
     if (warp != 0) return identity<Acc>();
-    Acc value[1];
-    slots.take(lane, 0, blocks, value);
-    return fold_lanes(value[0]);
+    Sums<1, Acc> sums[1];
+    slots.take(lane, 0, blocks, sums);
+    return fold_lanes(sums[0].x[0]);
   }
   __syncthreads();  // s is free again
   if (groups <= kWarps) {
     if (static_cast<int>(warp) < groups) {
-      Acc value[1];
-      slots.take(warp * kWarpSize + lane, 0, blocks, value);
-      const Acc sum = fold_lanes(value[0]);
+      Sums<1, Acc> sums[1];
+      slots.take(warp * kWarpSize + lane, 0, blocks, sums);
+      const Acc sum = fold_lanes(sums[0].x[0]);
       if (lane == 0) s[warp] = sum;
     }
   } else {
     // Polls in flight: 2048 blocks cost 16 warps one round trip to L2 instead of four. Wide types would spill.
     constexpr int kBatch = sizeof(Acc) <= 4 ? 4 : sizeof(Acc) <= 8 ? 2 : 1;
     for (int g = warp; g < groups; g += kBatch * kWarps) {
-      Acc value[kBatch];
-      slots.take(g * kWarpSize + lane, kWarps * kWarpSize, blocks, value);
+      Sums<1, Acc> sums[kBatch];
+      slots.take(g * kWarpSize + lane, kWarps * kWarpSize, blocks, sums);
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        const Acc sum = fold_lanes(value[i]);
+        const Acc sum = fold_lanes(sums[i].x[0]);
         if (lane == 0 && g + i * kWarps < groups) s[g + i * kWarps] = sum;
       }
     }
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   if (tiles > kTilesAtOnce) sum = fold_lanes(group_sums);
 
   if (!kBatched || gridDim.x > 1) {
-    const Slots<Acc> slots(slot_memory, static_cast<unsigned>(output) * gridDim.x);
+    const Slots<Acc> slots(slot_memory, kMaxBlocks, static_cast<unsigned>(output) * gridDim.x);
     if (threadIdx.x == 0) slots.publish(blockIdx.x, sum);
     if (blockIdx.x != gridDim.x - 1) return;
     sum = collect<kWarps>(slots, gridDim.x, s, lane, warp);

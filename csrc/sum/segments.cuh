@@ -2,14 +2,9 @@
 //
 // A block is blockDim.x columns (of kVector each) wide and has blockDim.y parts, of which each has a node of the tree:
 // parts fold in shared memory. Where columns are so few that one block for each would leave the GPU idle, their rows
-// are cut into segments of a power of two of rows, one a block: each block leaves its nodes in `partial`, and the one
-// that comes last, as a ticket tells, folds them. (Publish and collect, slots.cuh, would need a slot for each column of
-// each block.)
-//
-// Why the last block sees the others' nodes: a block's stores to `partial` come before its barrier, that comes before
-// the ticket's atomic, which releases them at the scope of the GPU; the last block's own atomic reads from that chain
-// and acquires, and its barrier orders the loads of all its threads behind it. The ticket wraps to 0 as the last one is
-// taken, so it is ready for the next launch on the stream.
+// are cut into segments of a power of two of rows, one a block: each block publishes its nodes, and that of the last
+// segment collects and folds them (slots.cuh). It has the highest index of those of its columns, as the collector must.
+// A ticket that tells which block comes last, with an acquire and a release, took 1 us longer.
 
 #pragma once
 
@@ -17,79 +12,55 @@
 
 #include "sum/fold.cuh"
 #include "sum/plan.h"
+#include "sum/slots.cuh"
 
 namespace reduce_ops::sum {
 
+/// The counter of this thread in s, whose first row fold_parts uses too.
+template <typename Node>
+__device__ Counter<Node> thread_counter(Node* s) {
+  return {s + threadIdx.y * blockDim.x + threadIdx.x, static_cast<int>(blockDim.x * blockDim.y)};
+}
+
 /// sum: a node of this thread's columns, in the order of threadIdx.y. Threads with threadIdx.y == 0 get the node above
-/// those of their columns. s: of blockDim.x * blockDim.y * kVector, not in use.
-template <int kVector, typename Acc>
-__device__ void fold_parts(Acc (&sum)[kVector], Acc* s) {
+/// those of their columns. s: a place for each thread of the block; only its own is in use.
+template <typename Node>
+__device__ void fold_parts(Node& sum, Node* s) {
   const int part = threadIdx.y;
-  Acc* mine = s + (part * blockDim.x + threadIdx.x) * kVector;
+  Node* mine = s + part * blockDim.x + threadIdx.x;
   for (int half = 1; half < static_cast<int>(blockDim.y); half *= 2) {
-    if (part % (2 * half) == half) {
-#pragma unroll
-      for (int v = 0; v < kVector; ++v) mine[v] = sum[v];
-    }
+    if (part % (2 * half) == half) *mine = sum;
     __syncthreads();
-    if (part % (2 * half) == 0) {
-#pragma unroll
-      for (int v = 0; v < kVector; ++v) sum[v] += mine[half * blockDim.x * kVector + v];
-    }
+    if (part % (2 * half) == 0) sum = sum + mine[half * blockDim.x];
   }
 }
 
-/// True in all threads of the block that comes last of `count`.
-__device__ inline bool is_last(unsigned* ticket, unsigned count) {
-  __shared__ bool last;
-  __syncthreads();
-  if (threadIdx.x == 0 && threadIdx.y == 0) {
-    unsigned before;
-    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
-                 : "=r"(before)
-                 : "l"(ticket), "r"(count - 1)
-                 : "memory");
-    last = before == count - 1;
-  }
-  __syncthreads();
-  return last;
-}
-
-/// sum: of this block's segment, in the threads with threadIdx.y == 0, for the columns from `column` on of `width`.
-/// Returns true in the block that comes last, where the same threads then have the sum of all segments.
-/// partial: `segments` rows of `width` nodes.
+/// sum: of this block's segment, in the threads with threadIdx.y == 0, for the kVector columns from `column` on of
+/// `width`. Returns true in the block of the last segment, where the same threads then have the sum of all.
+/// slots: of `segments` rows of `width`. s: as that of thread_counter.
 template <int kVector, typename Acc>
-__device__ bool fold_segments(Acc (&sum)[kVector], int64_t column, int64_t width, int segment, int segments,
-                              Acc* partial, unsigned* ticket, Acc* s) {
+__device__ bool fold_segments(Sums<kVector, Acc>& sum, unsigned column, unsigned width, int segment, int segments,
+                              const Slots<Acc>& slots, Sums<kVector, Acc>* s) {
   const bool active = column < width;
   if (active && threadIdx.y == 0) {
 #pragma unroll
-    for (int v = 0; v < kVector; ++v) partial[segment * width + column + v] = sum[v];
+    for (int v = 0; v < kVector; ++v) slots.publish(segment * width + column + v, sum.x[v]);
   }
-  if (!is_last(ticket, segments)) return false;
-  constexpr int kBatch = 8;  // loads in flight
+  if (segment != segments - 1) return false;
+  __syncthreads();  // s is free again
+  constexpr int kAtOnce = kSegmentsAtOnce<kVector, sizeof(Acc)>;
   int a_part = 1;
   while (a_part * static_cast<int>(blockDim.y) < segments) a_part *= 2;
   const int first = threadIdx.y * a_part;
   const int end = min(first + a_part, segments);
-  Counter<kLog2<kMaxSegmentsAPart / kBatch> + 1, kVector, Acc> counter;
+  auto counter = thread_counter(s);
   int count = 0;
-  for (; active && first + count * kBatch < end; ++count) {
-    Acc node[kVector];
-#pragma unroll
-    for (int v = 0; v < kVector; ++v) {
-      Acc x[kBatch];
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const int64_t row = first + count * kBatch + i;
-        x[i] = identity<Acc>();
-        if (row < end) x[i] = partial[row * width + column + v];
-      }
-      node[v] = fold_array<kBatch>(x);
-    }
-    counter.push(node, count);
+  for (; active && first + count * kAtOnce < end; ++count) {
+    Sums<kVector, Acc> x[kAtOnce];
+    slots.take((first + count * kAtOnce) * width + column, width, end * width, x);
+    counter.push(fold_array<kAtOnce>(x), count);
   }
-  counter.total(count, sum);
+  sum = counter.total(count);
   fold_parts(sum, s);
   return true;
 }

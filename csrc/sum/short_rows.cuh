@@ -35,7 +35,7 @@ struct ShortRows {
 /// Rows of kN elements without a gap. data and result: multiples of 16 bytes.
 template <int kN, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256) sum_tiny_rows(const __grid_constant__ ShortRows<In, Out> r) {
-  constexpr NarrowItem kItem = kNarrowItem<kN, sizeof(In)>;
+  constexpr NarrowItem kItem = kWholeRows<kN, sizeof(In)>;
   constexpr int kRows = kItem.rows;
   const int64_t item = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t row = item * kRows;

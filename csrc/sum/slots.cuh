@@ -1,8 +1,8 @@
 // Publish and collect: how blocks hand their sums to the block that finishes the launch, without a second launch, a
 // fence, a ticket or a clean-up.
 //
-// A slot belongs to one block of a launch. It is empty before the launch and after it. A block publishes its sum by
-// filling its slot; the collecting block waits until a slot is full, takes the value and leaves the slot empty.
+// A slot belongs to one sum of one block of a launch. It is empty before the launch and after it. A block publishes a
+// sum by filling its slot; the collecting block waits until a slot is full, takes the value and leaves the slot empty.
 //
 // Why that is right under the CUDA memory model: a slot is a row of 8-byte words, each with 4 bytes of the value and a
 // tag that says "full". A word is written and read by one relaxed, naturally aligned 8-byte access, which is
@@ -22,56 +22,64 @@
 #include <cstdint>
 #include <cstring>
 
-#include "numeric.cuh"
-#include "sum/plan.h"
+#include "sum/fold.cuh"
 
 namespace reduce_ops::sum {
 
 template <typename Acc>
 class Slots {
  public:
-  /// Those from block `first` on of all that the launch has.
-  __device__ Slots(void* memory, unsigned first) : words_(static_cast<uint64_t*>(memory) + first) {}
+  /// Those from slot `first` on of the `count` that the launch has.
+  __device__ Slots(void* memory, unsigned count, unsigned first)
+      : words_(static_cast<uint64_t*>(memory) + first), count_(count) {}
 
-  __device__ void publish(unsigned block, Acc value) const {
+  __device__ void publish(unsigned slot, Acc value) const {
     uint32_t part[kWords];
     memcpy(part, &value, sizeof value);
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) store(word(block, w), kFull | part[w]);
+    for (int w = 0; w < kWords; ++w) store(word(slot, w), kFull | part[w]);
   }
 
-  /// Takes the values of kCount blocks, `stride` apart, once all are there; those from `blocks` on do not exist and
-  /// count as the identity. The loads of all are in flight together.
-  template <int kCount>
-  __device__ void take(unsigned first, unsigned stride, unsigned blocks, Acc (&value)[kCount]) const {
-    uint64_t seen[kCount][kWords];
+  /// Takes the sums of kVector neighbouring slots at `first`, at first + stride, ..., kCount times, once all are there;
+  /// slots from `end` on do not exist and count as the identity. The loads of all are in flight together.
+  template <int kCount, int kVector>
+  __device__ void take(unsigned first, unsigned stride, unsigned end, Sums<kVector, Acc> (&sums)[kCount]) const {
+    uint64_t seen[kCount][kVector][kWords];
     bool waiting;
     do {
       waiting = false;
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        const unsigned block = first + i * stride;
+        const unsigned slot = first + i * stride;
 #pragma unroll
-        for (int w = 0; w < kWords; ++w) seen[i][w] = block < blocks ? load(word(block, w)) : kFull;
+        for (int v = 0; v < kVector; ++v) {
+#pragma unroll
+          for (int w = 0; w < kWords; ++w) seen[i][v][w] = slot < end ? load(word(slot + v, w)) : kFull;
+        }
       }
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
 #pragma unroll
-        for (int w = 0; w < kWords; ++w) waiting |= seen[i][w] < kFull;
+        for (int v = 0; v < kVector; ++v) {
+#pragma unroll
+          for (int w = 0; w < kWords; ++w) waiting |= seen[i][v][w] < kFull;
+        }
       }
     } while (waiting);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const unsigned block = first + i * stride;
-      value[i] = identity<Acc>();
-      if (block < blocks) {
+      const unsigned slot = first + i * stride;
+      sums[i] = Sums<kVector, Acc>::none();
+      if (slot >= end) continue;
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) {
         uint32_t part[kWords];
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
-          part[w] = static_cast<uint32_t>(seen[i][w]);
-          store(word(block, w), 0);
+          part[w] = static_cast<uint32_t>(seen[i][v][w]);
+          store(word(slot + v, w), 0);
         }
-        memcpy(&value[i], part, sizeof value[i]);
+        memcpy(&sums[i].x[v], part, sizeof(Acc));
       }
     }
   }
@@ -80,8 +88,8 @@ class Slots {
   static constexpr int kWords = sizeof(Acc) / 4;
   static constexpr uint64_t kFull = uint64_t{1} << 32;
 
-  /// Words of neighbouring blocks are neighbours, so that the lanes that take them read whole lines.
-  __device__ uint64_t* word(unsigned block, int w) const { return words_ + w * kMaxBlocks + block; }
+  /// Words of neighbouring slots are neighbours, so that the lanes that take them read whole lines.
+  __device__ uint64_t* word(unsigned slot, int w) const { return words_ + w * count_ + slot; }
 
   static __device__ void store(uint64_t* p, uint64_t x) {
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
@@ -93,6 +101,7 @@ class Slots {
   }
 
   uint64_t* words_;
+  unsigned count_;
 };
 
 }  // namespace reduce_ops::sum

@@ -16,8 +16,8 @@
 namespace reduce_ops::sum {
 namespace {
 
-constexpr int kSetsPerAllocation = 8;     // 1 MiB at a time
-constexpr size_t kMaxEagerStreams = 256;  // sets kept for streams, of which PyTorch itself has up to 128 a device
+constexpr int kSetsPerAllocation = 2;     // 1 MiB at a time
+constexpr size_t kMaxEagerStreams = 128;  // sets kept for streams: as many as PyTorch itself has on a device
 
 /// The sets of one device. A set is always in one of three places: free, an eager stream's, or a capture's.
 /// Every set is all zero whenever no launch that was given it is under way, because each launch leaves it so.

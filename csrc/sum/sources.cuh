@@ -46,7 +46,7 @@ struct Groups {
     const int left = min(rest, static_cast<int>(kChunk)) - whole * kCount;
     In element{};
     if (static_cast<int>(lane) < left) element = *derived().at(row, first + whole * kCount + lane);
-    uint4 load[kLoads];
+    uint4 load[kLoads] = {};  // as in fold_rows_left
     derived().load_whole(row, group + lane, lane, whole, load);
     Acc x[kLoads];
 #pragma unroll
@@ -193,8 +193,23 @@ struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
   }
 };
 
-/// Runs of a multiple of 16 bytes, each starting at a multiple of 16 bytes, such as the planes of one channel: one
-/// division a group. Fewer than 2^31 elements an output.
+/// Where element i of an output lies whose elements are in two dimensions at most and within 2^31: six instructions.
+/// (With 64 bits and a loop over dimensions that are only known at run time, (64, 3, 225, 225) over dimensions 0, 2 and
+/// 3 took 27.0 us on an H200 instead of 14.3.)
+struct Pitch {
+  Divisor size;  // of the inner dimension
+  int stride;    // of the inner dimension
+  int jump;      // from where one turn of the inner dimension ends to where the next one begins
+
+  explicit Pitch(const Strides& s)
+      : size(s.size[0]),
+        stride(static_cast<int>(s.stride[0])),
+        jump(s.dims > 1 ? static_cast<int>(s.stride[1] - s.size[0].value * s.stride[0]) : 0) {}
+  __device__ int turned(uint32_t i) const { return static_cast<int>(size.divide(i)) * jump; }
+  __device__ int offset(uint32_t i) const { return static_cast<int>(i) * stride + turned(i); }
+};
+
+/// Runs of a multiple of 16 bytes, each starting at a multiple of 16 bytes, such as the planes of one channel.
 template <typename In, typename Acc, int kLoads>
 struct Runs : Groups<Runs<In, Acc, kLoads>, In, Acc, kLoads> {
   static constexpr int kSlack = 0;
@@ -202,11 +217,13 @@ struct Runs : Groups<Runs<In, Acc, kLoads>, In, Acc, kLoads> {
 
   const In* a;
   Strides kept;
-  Strides reduced;
+  Pitch reduced;
 
   Runs(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
   __device__ Row row(int64_t i) const { return a + kept.offset(i); }
-  __device__ const In* at(Row row, int64_t i) const { return row + reduced.offset_of_small(static_cast<uint32_t>(i)); }
+  __device__ const In* at(Row row, int64_t i) const {
+    return row + (static_cast<int>(i) + reduced.turned(static_cast<uint32_t>(i)));
+  }
   __device__ static int whole(Row, int m) { return m / kPerLoad<In>; }
   __device__ void load(Row row, int64_t group, unsigned, uint4 (&loads)[kLoads]) const {
 #pragma unroll
@@ -225,10 +242,10 @@ struct Runs : Groups<Runs<In, Acc, kLoads>, In, Acc, kLoads> {
   }
 };
 
-/// Elements at any strides, one a lane and load, in the row-major order of their index. Coalesced as far as the
-/// innermost stride allows.
-template <typename InT, typename AccT, int kLoads>
-struct Strided {
+/// Elements one by one, one a lane and load, in the row-major order of their index. Coalesced as far as the innermost
+/// stride allows. Offsets: Pitch or Strides.
+template <typename InT, typename AccT, int kLoads, typename Offsets>
+struct Elements {
   using In = InT;
   using Acc = AccT;
   using Row = const In*;
@@ -237,9 +254,9 @@ struct Strided {
 
   const In* a;
   Strides kept;
-  Strides reduced;
+  Offsets reduced;
 
-  Strided(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
+  Elements(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
   __device__ Row row(int64_t i) const { return a + kept.offset(i); }
   __device__ Acc chunk(Row row, int64_t first, unsigned lane) const {
     In element[kLoads];
@@ -262,5 +279,13 @@ struct Strided {
     return fold_exchange(x, lane);
   }
 };
+
+/// In two dimensions at most: planes of any size, rows of every other element.
+template <typename In, typename Acc, int kLoads>
+using Pitched = Elements<In, Acc, kLoads, Pitch>;
+
+/// At any strides.
+template <typename In, typename Acc, int kLoads>
+using Strided = Elements<In, Acc, kLoads, Strides>;
 
 }  // namespace reduce_ops::sum

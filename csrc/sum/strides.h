@@ -120,6 +120,13 @@ bool collapse(const Array& sizes, const Array& strides, const Picked& picked, St
   return true;
 }
 
+/// How far from the first element the others lie at most.
+inline int64_t reach(const Strides& s) {
+  int64_t reach = 0;
+  for (int d = 0; d < s.dims; ++d) reach += (s.size[d].value - 1) * std::abs(s.stride[d]);
+  return reach;
+}
+
 /// Whether the elements are one run.
 inline bool is_run(const Strides& s) { return s.dims == 1 && (s.stride[0] == 1 || s.size[0].value == 1); }
 

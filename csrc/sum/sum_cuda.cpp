@@ -86,11 +86,6 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
   l.data = self.const_data_ptr();
   l.result = result.mutable_data_ptr();
   if (l.plan.segments > 1) l.slots = slots_for(stream);
-  at::Tensor partial;
-  if (const int64_t bytes = partial_bytes(l.problem, l.plan); bytes > 0) {
-    partial = empty({bytes}, at::kByte, self);
-    l.partial = partial.mutable_data_ptr();
-  }
   C10_CUDA_CHECK(launch(l, stream));
 }
 

@@ -3,11 +3,6 @@
 
 namespace reduce_ops::sum {
 
-int64_t partial_bytes(const Problem& problem, const Plan& plan) {
-  const bool tickets = plan.family == Family::columns || plan.family == Family::narrow_columns;
-  return tickets && plan.segments > 1 ? plan.segments * problem.outputs * problem.accumulate_size : 0;
-}
-
 cudaError_t launch(const Launch& l, cudaStream_t stream) {
   switch (l.accumulate) {
     case Type::float32:

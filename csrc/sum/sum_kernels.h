@@ -19,13 +19,9 @@ struct Launch {
   const void* data;
   Problem problem;
   Plan plan;
-  void* slots;    // or tickets: kSlotBytes, all zero before and after; unused for one segment
-  void* partial;  // partial_bytes(problem, plan)
+  void* slots;  // kSlotBytes, all zero before and after; unused for one segment
   void* result;
 };
-
-/// Bytes of scratch memory of a launch.
-int64_t partial_bytes(const Problem& problem, const Plan& plan);
 
 /// Launches the plan on `stream` of the current device and returns what the launch said.
 cudaError_t launch(const Launch& launch, cudaStream_t stream);
