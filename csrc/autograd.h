@@ -7,24 +7,15 @@
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/real.h>
 #include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/csrc/autograd/function.h>
 
-#include <string>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
-namespace reduce_ops {
-
-/// The operator reduce::<name>, to be kept in a static: the look-up takes longer than a call.
-template <typename Signature>
-c10::TypedOperatorHandle<Signature> find_operator(const std::string& name, const char* overload = "") {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(("reduce::" + name).c_str(), overload).typed<Signature>();
-}
-
-namespace autograd {
+namespace reduce_ops::autograd {
 
 /// How this PyTorch holds a node: a shared_ptr in 2.11, an intrusive_ptr in newer ones.
 using NodePtr = decltype(torch::autograd::Edge::function);
@@ -68,5 +59,4 @@ at::Tensor differentiable(const at::Tensor& self, Below below, Again again, Make
   return result;
 }
 
-}  // namespace autograd
-}  // namespace reduce_ops
+}  // namespace reduce_ops::autograd

@@ -43,6 +43,9 @@ TORCH_LIBRARY(reduce, m) {
   m.def("sum_v" #N "(Tensor self, *, ScalarType? dtype=None, int block_size=256) -> Tensor", pure); \
   m.def("block_sums_v" #N "(Tensor self, *, ScalarType? dtype=None, int block_size=256) -> Tensor", pure);
 #include "ladder/ladder.def"
+  // What vmap makes of them: the rung on every self[i].
+  m.def("_sums_of_rows(Tensor self, int version, *, ScalarType? dtype=None, int block_size=256) -> Tensor", pure);
+  m.def("_block_sums_of_rows(Tensor self, int version, *, ScalarType? dtype=None, int block_size=256) -> Tensor", pure);
 
   // An overload packet, such as torch.ops.reduce.sum, tries overloads in this order, and each that does not fit costs
   // it 7 us. So the one that fits most calls is first, and has a default for dim, which aten's has not.

@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include "autograd.h"
+#include "dispatch.h"
 #include "sum/sum_op.h"
 
 namespace reduce_ops::sum {
