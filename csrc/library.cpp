@@ -35,7 +35,8 @@ void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 }  // namespace
 
 TORCH_LIBRARY(reduce, m) {
-  const std::vector<at::Tag> pure = {at::Tag::pt2_compliant_tag};
+  // flexible_layout: Inductor need not copy an input to give it the strides that it had in eager mode.
+  const std::vector<at::Tag> pure = {at::Tag::pt2_compliant_tag, at::Tag::flexible_layout};
 #define RUNG(N, ...)                                                            \
   m.def("sum_v" #N "(Tensor self, *, ScalarType? dtype=None) -> Tensor", pure); \
   m.def("block_sums_v" #N "(Tensor self, *, ScalarType? dtype=None) -> Tensor", pure);
