@@ -131,7 +131,8 @@ class Model(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = self.linear(x)
-        return OPS.sum_v7(y), reduce_ops.sum(y * y, 0), OPS.block_sums_v6(y)
+        # Not the default block size: PyTorch 2.11 cannot run a package in which an int is given its default.
+        return OPS.sum_v7(y, block_size=128), reduce_ops.sum(y * y, 0), OPS.block_sums_v6(y)
 
 
 @needs_a_compiler
@@ -161,7 +162,7 @@ def test_export_of_a_dtype_without_sums(op: Function, device: torch.device) -> N
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return op(x)
 
-    x = torch.empty(8, dtype=torch.bits8, device=device)
+    x = torch.empty(8, dtype=torch.float8_e8m0fnu, device=device)
     for function in (torch.sum, op):
         with pytest.raises(NotImplementedError):
             function(x)
@@ -172,4 +173,4 @@ def test_export_of_a_dtype_without_sums(op: Function, device: torch.device) -> N
     while cause is not None:
         causes.append(str(cause))
         cause = cause.__cause__ or cause.__context__
-    assert any("Bits8, which has no sum" in text for text in causes)
+    assert any("Float8_e8m0fnu, which has no sum" in text for text in causes)
