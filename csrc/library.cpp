@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ladder/schedule.h"
+#include "override.h"
 
 namespace reduce_ops {
 namespace {
@@ -65,6 +66,7 @@ TORCH_LIBRARY(reduce, m) {
       "int vector, bool cached, int loads, int tiles, int segments)");
   m.def("_sum_as_on(Tensor self, int[1]? dim=None, *, int multiprocessors) -> Tensor");
 
+  m.def("_override_aten(bool enabled) -> ()", &override_aten);
   m.def("_ladder() -> (str[] titles, str[] summaries, int[][] block_sizes)", &ladder_columns);
 }
 
