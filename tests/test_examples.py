@@ -70,7 +70,7 @@ def test_sums_from_cpp(programs: Path) -> None:
     found = re.findall(
         r"^(\w+(?::\d+)?): sum_v7 (\S+), sum (\S+), first row (\S+), gradient (\S+)$", output, re.MULTILINE
     )
-    assert [name for name, *_ in found][0] == "cpu" and len(found) == 1 + torch.cuda.is_available()
+    assert found[0][0] == "cpu" and len(found) == 1 + torch.cuda.is_available()
     for _, *numbers in found:
         sum_v7, total, row, gradient = map(float, numbers)
         assert sum_v7 == pytest.approx(total, rel=1e-5) == pytest.approx(1000 * 1003 / 2, rel=1e-2)
