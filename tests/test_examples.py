@@ -20,7 +20,8 @@ LIBRARY = Path(reduce_ops.__file__).with_name("libreduce_ops.so")
 
 
 def run(*command: str | Path, timeout: int = 300) -> str:
-    environment = os.environ | {"PYTHONPATH": str(LIBRARY.parent.parent)}
+    paths = [str(LIBRARY.parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     words = [str(part) for part in command]
     done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
