@@ -81,7 +81,7 @@ def test_training_with_a_grad_scaler(device: torch.device) -> None:
         torch.manual_seed(0)
         model = torch.nn.Linear(32, 8).to(device)
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-        scaler = torch.amp.GradScaler(device.type, init_scale=2.0**10, growth_interval=2)
+        scaler = torch.amp.GradScaler(device.type, init_scale=8.0, growth_interval=2)
         x, target = torch.randn(64, 32, device=device), torch.randn(64, 8, device=device)
         scales = []
         for step in range(6):

