@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ladder/schedule.h"
+#include "override.h"
 
 namespace reduce_ops {
 namespace {
@@ -35,7 +36,8 @@ void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 }  // namespace
 
 TORCH_LIBRARY(reduce, m) {
-  const std::vector<at::Tag> pure = {at::Tag::pt2_compliant_tag};
+  // flexible_layout: Inductor need not copy an input to give it the strides that it had in eager mode.
+  const std::vector<at::Tag> pure = {at::Tag::pt2_compliant_tag, at::Tag::flexible_layout};
 #define RUNG(N, ...)                                                            \
   m.def("sum_v" #N "(Tensor self, *, ScalarType? dtype=None) -> Tensor", pure); \
   m.def("block_sums_v" #N "(Tensor self, *, ScalarType? dtype=None) -> Tensor", pure);
@@ -43,6 +45,9 @@ TORCH_LIBRARY(reduce, m) {
   m.def("sum_v" #N "(Tensor self, *, ScalarType? dtype=None, int block_size=256) -> Tensor", pure); \
   m.def("block_sums_v" #N "(Tensor self, *, ScalarType? dtype=None, int block_size=256) -> Tensor", pure);
 #include "ladder/ladder.def"
+  // What vmap makes of them: the rung on every self[i].
+  m.def("_sums_of_rows(Tensor self, int version, *, ScalarType? dtype=None, int block_size=256) -> Tensor", pure);
+  m.def("_block_sums_of_rows(Tensor self, int version, *, ScalarType? dtype=None, int block_size=256) -> Tensor", pure);
 
   // An overload packet, such as torch.ops.reduce.sum, tries overloads in this order, and each that does not fit costs
   // it 7 us. So the one that fits most calls is first, and has a default for dim, which aten's has not.
@@ -60,6 +65,7 @@ TORCH_LIBRARY(reduce, m) {
       "width, int vector, int loads, int tiles, int segments)");
   m.def("_sum_as_on(Tensor self, int[1]? dim=None, *, int multiprocessors) -> Tensor");
 
+  m.def("_override_aten(bool enabled) -> ()", &override_aten);
   m.def("_ladder() -> (str[] titles, str[] summaries, int[][] block_sizes)", &ladder_columns);
 }
 

@@ -24,11 +24,14 @@ from reduce_ops.ladder import (
     sum_v7,
     sum_v8,
 )
+from reduce_ops.override import override_aten, set_override_aten
 
 __all__ = [
     "LADDER",
     "Rung",
     "block_sums",
+    "override_aten",
+    "set_override_aten",
     "sum",
     "sum_v0",
     "sum_v1",

@@ -95,7 +95,8 @@ def run(cases: Sequence[Case], *, show_progress: bool = False) -> Report:
     _library.load("reduce_ops_bench")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rows = race.run(cases, lambda case: _timed(case, device), show_progress=show_progress)
-    host = measure.host_times(_host_contenders(), random_input(measure.HOST_N, torch.float32, device))
+    x = random_input(measure.HOST_N, torch.float32, device)
+    host = measure.host_times(_host_contenders() | _backward_contenders(x), x)
     return Report(
         benchmark="sum",
         environment=measure.environment(device),
@@ -131,6 +132,22 @@ def _host_contenders() -> dict[str, measure.Function]:
         "torch.ops.reduce.sum.default": torch.ops.reduce.sum.default,
         "reduce_ops.sum": reduce_ops_sum,
     }
+
+
+def _backward_contenders(x: Tensor) -> dict[str, measure.Function]:
+    """Return the same with a backward pass: what an operator costs the host in a training step."""
+    leaf = x.clone().requires_grad_()
+
+    def with_backward(function: measure.Function) -> measure.Function:
+        return lambda _: torch.autograd.grad(function(leaf), leaf)[0]
+
+    ops = torch.ops.reduce
+    functions: dict[str, measure.Function] = {
+        "torch.sum": torch.sum,
+        "torch.ops.reduce.sum": ops.sum,
+        "torch.ops.reduce.sum_v7": ops.sum_v7,
+    }
+    return {f"{name} and backward": with_backward(function) for name, function in functions.items()}
 
 
 def as_json(report: Report) -> dict[str, Any]:

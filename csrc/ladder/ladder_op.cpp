@@ -4,6 +4,8 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
+#include <c10/util/accumulate.h>
+#include <c10/util/complex.h>
 
 #include <algorithm>
 
@@ -54,7 +56,58 @@ at::ScalarType stored_dtype(const Dtypes& dtypes) {
   return half ? dtypes.result : dtypes.accumulate;
 }
 
+/// One pass over a batch of rows, (rows, n) to (rows, blocks of a row): the same kernel, as a block covers consecutive
+/// elements and knows nothing of its neighbours. Missing elements are stored where a row ends inside a block.
+at::Tensor pass_over_rows(const Rung& rung, const Grid& grid, const at::Tensor& a, at::ScalarType dtype,
+                          RunPass run_pass) {
+  const int64_t rows = a.size(0);
+  const int64_t n = a.size(1);
+  const int64_t padded_n = grid.blocks * grid.elements * grid.threads;
+  at::Tensor padded = a;
+  if (padded_n > n) {
+    padded = at::empty({rows, padded_n}, a.options());
+    padded.narrow(1, 0, n).copy_(a);
+    const c10::Scalar missing = a.is_complex() ? c10::Scalar(c10::complex<double>(-0.0, -0.0)) : c10::Scalar(-0.0);
+    padded.narrow(1, n, padded_n - n).fill_(missing);
+  }
+  at::Tensor sums = at::empty({rows, grid.blocks}, a.options().dtype(dtype));
+  const Grid all{grid.threads, grid.elements, rows * grid.blocks};
+  check_grid(rung, all, padded.numel());
+  run_pass(rung, all, padded, sums);
+  return sums;
+}
+
+/// What a rung starts with on rows.
+struct Rows {
+  Rows(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype, int64_t block_size)
+      : dtypes(check_dtypes(rung, self, dtype)) {
+    check_block_size(rung, block_size);
+    check_rows(self);
+    count = self.size(0);
+    n = c10::multiply_integers(self.sizes().slice(1));
+    grid = make_grid<int64_t>(rung, static_cast<int>(block_size), n);
+  }
+  bool empty() const { return count == 0 || n == 0; }
+  at::Tensor load_ready(const at::Tensor& self) const { return ladder::load_ready(self, dtypes).view({count, n}); }
+
+  Dtypes dtypes;
+  int64_t count;
+  int64_t n;
+  Grid grid;
+};
+
 }  // namespace
+
+const Rung& rung_of(int64_t version) {
+  const auto count = static_cast<int64_t>(rungs().size());
+  TORCH_CHECK_VALUE(version >= 0 && version < count, "version=", version, " is not a rung; accepted are 0 to ",
+                    count - 1);
+  return rungs()[version];
+}
+
+void check_rows(const at::Tensor& self) {
+  TORCH_CHECK(self.dim() > 0, "self has no dimensions; its first one is that of the rows");
+}
 
 Dtypes check_dtypes(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype) {
   const std::string name = "sum_v" + std::to_string(rung.number);
@@ -108,6 +161,26 @@ at::Tensor sum(const Rung& rung, const at::Tensor& self, std::optional<at::Scala
   const at::Tensor result = at::empty({}, self.options().dtype(stored_dtype(dtypes)));
   run_pass(rung, grid, x, result);
   return result.scalar_type() == dtypes.result ? result : result.to(dtypes.result);
+}
+
+at::Tensor block_sums_of_rows(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                              int64_t block_size, RunPass run_pass) {
+  const Rows rows(rung, self, dtype, block_size);
+  if (rows.empty()) return at::empty({rows.count, rows.grid.blocks}, self.options().dtype(rows.dtypes.accumulate));
+  return pass_over_rows(rung, rows.grid, rows.load_ready(self), rows.dtypes.accumulate, run_pass);
+}
+
+at::Tensor sums_of_rows(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                        int64_t block_size, RunPass run_pass) {
+  const Rows rows(rung, self, dtype, block_size);
+  if (rows.empty()) return at::zeros({rows.count}, self.options().dtype(rows.dtypes.result));
+  at::Tensor x = rows.load_ready(self);
+  Grid grid = rows.grid;
+  while (grid.blocks > 1) {
+    x = pass_over_rows(rung, grid, x, rows.dtypes.accumulate, run_pass);
+    grid = make_grid<int64_t>(rung, static_cast<int>(block_size), grid.blocks);
+  }
+  return pass_over_rows(rung, grid, x, stored_dtype(rows.dtypes), run_pass).squeeze(1).to(rows.dtypes.result);
 }
 
 }  // namespace reduce_ops::ladder

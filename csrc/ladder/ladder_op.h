@@ -37,6 +37,18 @@ at::Tensor sum(const Rung& rung, const at::Tensor& self, std::optional<at::Scala
 at::Tensor block_sums(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype, int64_t block_size,
                       RunPass run_pass);
 
+/// The rung on every self[i], each with the bits of a call of its own; the results are the rows of a tensor.
+at::Tensor sums_of_rows(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                        int64_t block_size, RunPass run_pass);
+at::Tensor block_sums_of_rows(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                              int64_t block_size, RunPass run_pass);
+
+/// rungs()[version]; throws if there is none.
+const Rung& rung_of(int64_t version);
+
+/// Throws unless self has rows.
+void check_rows(const at::Tensor& self);
+
 /// A backend that runs passes. (The Meta backend, which has only shapes to say, is of the same form.)
 template <RunPass kRunPass>
 struct Backend {
@@ -47,6 +59,14 @@ struct Backend {
   static at::Tensor block_sums(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype,
                                int64_t block_size) {
     return ladder::block_sums(rung, self, dtype, block_size, kRunPass);
+  }
+  static at::Tensor sums_of_rows(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                                 int64_t block_size) {
+    return ladder::sums_of_rows(rung, self, dtype, block_size, kRunPass);
+  }
+  static at::Tensor block_sums_of_rows(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                                       int64_t block_size) {
+    return ladder::block_sums_of_rows(rung, self, dtype, block_size, kRunPass);
   }
 };
 
@@ -66,9 +86,18 @@ struct Operators {
   }
 };
 
-/// Registers sum_vN and block_sums_vN of all rungs for one dispatch key.
+/// Registers sum_vN and block_sums_vN of all rungs, and the rungs on rows, for one dispatch key.
 template <typename Backend>
 void register_rungs(torch::Library& m) {
+  using Dtype = std::optional<at::ScalarType>;
+  m.impl(
+      "_sums_of_rows", +[](const at::Tensor& self, int64_t version, Dtype dtype, int64_t block_size) {
+        return Backend::sums_of_rows(rung_of(version), self, dtype, block_size);
+      });
+  m.impl(
+      "_block_sums_of_rows", +[](const at::Tensor& self, int64_t version, Dtype dtype, int64_t block_size) {
+        return Backend::block_sums_of_rows(rung_of(version), self, dtype, block_size);
+      });
 #define RUNG(N, ...)                               \
   m.impl("sum_v" #N, &Operators<Backend, N>::sum); \
   m.impl("block_sums_v" #N, &Operators<Backend, N>::block_sums);

@@ -1,0 +1,33 @@
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include "autocast.h"
+#include "dispatch.h"
+#include "sum/sum_op.h"
+
+namespace reduce_ops::sum {
+namespace {
+
+using Dtype = std::optional<at::ScalarType>;
+using Dims = at::OptionalIntArrayRef;
+
+at::Tensor sum_all(const at::Tensor& self, Dtype dtype) {
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dtype)>("sum");
+  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::AutocastCUDA);
+  return op.call(self, autocast_dtype(self, dtype));
+}
+
+at::Tensor sum_dims(const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype) {
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool, Dtype)>("sum", "dim_IntList");
+  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::AutocastCUDA);
+  return op.call(self, dims, keepdim, autocast_dtype(self, dtype));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(reduce, AutocastCUDA, m) {
+  m.impl("sum", TORCH_FN(sum_all));
+  m.impl("sum.dim_IntList", TORCH_FN(sum_dims));
+}
+
+}  // namespace reduce_ops::sum

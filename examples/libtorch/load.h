@@ -1,0 +1,14 @@
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+/// Registers the operators: that is all that loading the library does. It stays loaded.
+inline void load_operators(const char* library) {
+  if (dlopen(library, RTLD_NOW) == nullptr) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    std::exit(1);
+  }
+}

@@ -1,0 +1,190 @@
+"""Two processes: sums of DTensors, and training steps of DDP and FSDP2. With gloo on CPUs, with NCCL on two GPUs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional
+
+from reduce_ops import LADDER
+from support import assert_same_bits, random_values
+
+WORLD = 2
+OPS = torch.ops.reduce
+
+pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this PyTorch is without torch.distributed")
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("localhost", 0))
+        return int(s.getsockname()[1])
+
+
+def in_process(rank: int, checks: list[Callable[[str], None]], device: str, port: int) -> None:
+    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    torch.set_num_threads(1)
+    if device == "cuda":
+        torch.cuda.set_device(rank)
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", rank=rank, world_size=WORLD)
+    for check in checks:
+        check(device)
+    dist.barrier()  # so that neither goes while the other still talks to it
+    dist.destroy_process_group()
+    # Not by way of Python's own end: one of gloo's threads may yet release a tensor, and then aborts the process.
+    os._exit(0)
+
+
+def spawn(checks: list[Callable[[str], None]], device: torch.device) -> None:
+    if device.type == "cuda" and torch.cuda.device_count() < WORLD:
+        pytest.skip("needs two GPUs")
+    arguments = (checks, device.type, free_port())
+    torch.multiprocessing.spawn(in_process, arguments, nprocs=WORLD)  # raises what a process raised
+
+
+# What runs in each process
+
+
+def values(*shape: int, device: str) -> torch.Tensor:
+    return random_values(torch.Size(shape).numel(), torch.float32).view(shape).to(device)
+
+
+def placements_and_values_of_sums(device: str) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+
+    import reduce_ops.distributed  # noqa: F401
+
+    mesh = init_device_mesh(device, (WORLD,))
+    x = values(6, 4, 10, device=device)
+    for placement in (Replicate(), Shard(0), Shard(1), Shard(2)):
+        d = distribute_tensor(x, mesh, [placement])
+        for dim in (0, 1, (0, 2), -1, None, ()):  # one after another: what was found for one is not taken for the next
+            for keepdim in (False, True):
+                actual, expected = OPS.sum(d, dim, keepdim), OPS.sum(x, dim, keepdim)
+                reduced = {k % 3 for k in ((dim,) if isinstance(dim, int) else dim or range(3))}
+                if isinstance(placement, Replicate):
+                    wanted = Replicate()
+                elif placement.dim in reduced:
+                    wanted = Partial()
+                else:
+                    wanted = Shard(
+                        placement.dim if keepdim else placement.dim - sum(k < placement.dim for k in reduced)
+                    )
+                assert actual.placements == (wanted,), (placement, dim, keepdim, actual.placements)
+                if isinstance(wanted, Partial):
+                    torch.testing.assert_close(actual.full_tensor(), expected)
+                else:
+                    assert_same_bits(actual.full_tensor(), expected)
+        assert OPS.sum.default(d).placements == (Replicate() if isinstance(placement, Replicate) else Partial(),)
+        torch.testing.assert_close(
+            OPS.sum.default(d, dtype=torch.float64).full_tensor(), OPS.sum(x, dtype=torch.float64)
+        )
+        for rung in LADDER:
+            total = getattr(OPS, rung.name)(d)
+            assert total.placements == OPS.sum.default(d).placements
+            torch.testing.assert_close(total.full_tensor(), OPS.sum(x))
+            sums = getattr(OPS, f"block_sums_v{rung.number}")
+            assert sums(d).placements == (Replicate(),)
+            assert_same_bits(sums(d).full_tensor(), sums(x))
+    partial = OPS.sum(distribute_tensor(x, mesh, [Shard(0)]), 0)
+    assert OPS.sum(partial, 0).placements == (Partial(),)
+    # Partial values may not be rounded before they are added up.
+    whole = OPS.sum(partial, dtype=torch.int64).full_tensor()
+    assert_same_bits(whole, OPS.sum(partial.full_tensor(), dtype=torch.int64))
+
+
+def gradients_of_sums(device: str) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    import reduce_ops.distributed  # noqa: F401
+
+    mesh = init_device_mesh(device, (WORLD,))
+    x = values(6, 4, device=device)
+    for placement in (Replicate(), Shard(0), Shard(1)):
+        for function in (
+            OPS.sum,
+            OPS.sum_v7,
+            lambda t: OPS.sum(t, 0).square(),
+            lambda t: OPS.sum(t * t, 1, True).sin(),
+        ):
+            d = distribute_tensor(x, mesh, [placement]).requires_grad_()
+            reference = x.clone().requires_grad_()
+            for leaf in (d, reference):
+                function(leaf).sum().backward()
+            assert d.grad is not None and reference.grad is not None
+            torch.testing.assert_close(d.grad.full_tensor(), reference.grad, rtol=1e-4, atol=1e-4)
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 10))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layers(x)
+        return y / (1 + OPS.sum(y * y, 1, True)).sqrt()
+
+
+def steps_of(
+    wrap: Callable[[nn.Module], nn.Module], total: Callable[[torch.Tensor], torch.Tensor], device: str
+) -> nn.Module:
+    """Three steps, each process on its half of the batch; gradients are averaged over processes."""
+    torch.manual_seed(0)
+    model = wrap(Model().to(device))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rank, world = (dist.get_rank(), WORLD) if wrap is not alone else (0, 1)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(3):
+        x = torch.randn(16, 20, generator=generator).to(device).chunk(world)[rank]
+        label = torch.randint(10, (16,), generator=generator).to(device).chunk(world)[rank]
+        optimizer.zero_grad()
+        loss = total(functional.cross_entropy(model(x), label, reduction="none")) / len(x)
+        loss.backward()
+        optimizer.step()
+    return model
+
+
+def alone(model: nn.Module) -> nn.Module:
+    return model
+
+
+def data_parallel(model: nn.Module) -> nn.Module:
+    return nn.parallel.DistributedDataParallel(model)
+
+
+def fully_sharded(model: nn.Module) -> nn.Module:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    fully_shard(model, mesh=init_device_mesh(next(model.parameters()).device.type, (WORLD,)))
+    return model
+
+
+def steps_of_data_parallel(device: str) -> None:
+    for total in (OPS.sum, OPS.sum_v7):
+        expected = steps_of(alone, total, device).state_dict()
+        for wrap in (data_parallel, fully_sharded):
+            state = {
+                name.removeprefix("module."): value
+                for name, value in steps_of(wrap, total, device).state_dict().items()
+            }
+            assert state.keys() == expected.keys()
+            for name, value in state.items():
+                full = value.full_tensor() if hasattr(value, "full_tensor") else value
+                torch.testing.assert_close(full, expected[name], rtol=1e-4, atol=1e-5)
+
+
+def test_dtensor(device: torch.device) -> None:
+    spawn([placements_and_values_of_sums, gradients_of_sums], device)
+
+
+def test_ddp_and_fsdp2(device: torch.device) -> None:
+    spawn([steps_of_data_parallel], device)

@@ -1,0 +1,95 @@
+"""The programs in examples/: they run, and do what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils import cpp_extension
+
+import reduce_ops
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARY = Path(reduce_ops.__file__).with_name("libreduce_ops.so")
+
+
+def run(*command: str | Path, timeout: int = 300) -> str:
+    paths = [str(LIBRARY.parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    words = [str(part) for part in command]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_train(tmp_path: Path, device: torch.device) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn, which has the data, is not installed")
+    picture = tmp_path / "loss.png"
+    train = (
+        sys.executable,
+        ROOT / "examples" / "train.py",
+        "--epochs",
+        "12",
+        "--plot",
+        picture,
+        "--device",
+        device.type,
+    )
+    output = run(*train)
+    found = re.findall(r"(\S+): loss (\S+), accuracy (\S+), (\S+) us a step", output)
+    assert [name for name, *_ in found] == ["sum_v7", "torch.sum"]
+    for _, loss, accuracy, _ in found:
+        assert float(loss) < 0.3 and float(accuracy) > 0.9
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the programs of examples/libtorch."""
+    cmake = shutil.which("cmake", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if cmake is None:
+        pytest.skip("cmake is not installed")
+    if torch.version.cuda is not None and cpp_extension.CUDA_HOME is None:
+        pytest.skip("the CMake files of a PyTorch with CUDA want the CUDA toolkit")
+    build = tmp_path_factory.mktemp("libtorch")
+    prefix = f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"
+    if cpp_extension.CUDA_HOME is not None:
+        os.environ.setdefault("CUDACXX", str(Path(cpp_extension.CUDA_HOME, "bin", "nvcc")))
+    run(cmake, "-S", ROOT / "examples" / "libtorch", "-B", build, prefix, "-DCMAKE_BUILD_TYPE=Release")
+    run(cmake, "--build", build, "--parallel", "2")
+    return build
+
+
+def test_sums_from_cpp(programs: Path) -> None:
+    output = run(programs / "sums", LIBRARY)
+    found = re.findall(
+        r"^(\w+(?::\d+)?): sum_v7 (\S+), sum (\S+), first row (\S+), gradient (\S+)$", output, re.MULTILINE
+    )
+    assert found[0][0] == "cpu" and len(found) == 1 + torch.cuda.is_available()
+    for _, *numbers in found:
+        sum_v7, total, row, gradient = map(float, numbers)
+        assert sum_v7 == pytest.approx(total, rel=1e-5) == pytest.approx(1000 * 1003 / 2, rel=1e-2)
+        assert row == pytest.approx(1003 / 2, rel=0.1)
+        assert gradient == 2
+    if shutil.which("ldd"):
+        assert "python" not in re.sub(r"=> \S+", "", run("ldd", programs / "sums"))
+
+
+def test_a_package_from_cpp(programs: Path, tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = x * 3
+            return torch.ops.reduce.sum_v6(y), reduce_ops.sum(y, 0), torch.ops.reduce.block_sums_v3(y)
+
+    x = torch.randn(50, 20)
+    rows = torch.export.Dim("rows", min=50, max=10_000)
+    exported = torch.export.export(Model(), (x,), dynamic_shapes=({0: rows},))
+    package = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "model.pt2"))
+    output = run(programs / "package", LIBRARY, package, "300", "20")
+    assert [float(line) for line in output.split()] == [18_000] * 3
