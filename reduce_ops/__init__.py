@@ -10,6 +10,7 @@ tensor(1000.)
 """
 
 from reduce_ops.canonical import sum
+from reduce_ops.explanation import Access, Explanation, Pass, Phase, Totals, explain
 from reduce_ops.ladder import (
     LADDER,
     Rung,
@@ -27,8 +28,14 @@ from reduce_ops.ladder import (
 
 __all__ = [
     "LADDER",
+    "Access",
+    "Explanation",
+    "Pass",
+    "Phase",
     "Rung",
+    "Totals",
     "block_sums",
+    "explain",
     "sum",
     "sum_v0",
     "sum_v1",

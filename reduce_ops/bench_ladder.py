@@ -11,10 +11,8 @@ from rich.table import Table
 from torch import Tensor
 
 from reduce_ops import _library, measure
+from reduce_ops.explanation import REFERENCE_N as REFERENCE_N
 from reduce_ops.ladder import LADDER, Rung
-
-REFERENCE_N = 32 * 2**20
-"""The ladder's reference size, at which published figures are given too."""
 
 
 @dataclass(frozen=True)
