@@ -13,8 +13,8 @@
 namespace reduce_ops::ladder {
 
 /// *slot += x as a read, an add and a write, which is what this rung is about. Volatile, or the compiler sees that no
-/// other thread looks at the slot and carries the sum in a register, which is v7's idea: without it ptxas 13.0 makes one
-/// LDS, 16 FADDs and one STS of 16 elements, `asm volatile("" ::: "memory")` between them or not.
+/// other thread looks at the slot and carries the sum in a register, which is v7's idea: without it ptxas 13.0 makes
+/// one LDS, 16 FADDs and one STS of 16 elements, `asm volatile("" ::: "memory")` between them or not.
 template <typename Acc>
 __device__ void add_in_place(volatile Acc* slot, Acc x) {
   if constexpr (is_complex<Acc>) {
