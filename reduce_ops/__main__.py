@@ -1,7 +1,8 @@
-"""The command line: ``python -m reduce_ops bench`` and ``explain``."""
+"""The command line: ``python -m reduce_ops`` with ``bench``, ``explain`` or ``profile``."""
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -100,6 +101,16 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--against", type=_rung, metavar="vM", help="show another rung's totals beside it")
     explain.add_argument("--json", action="store_true", help="print JSON instead of tables")
     explain.set_defaults(run=_explain, parser=explain)
+
+    profile = commands.add_parser(
+        "profile",
+        help="set Nsight Compute's counters beside what explain predicts",
+        description="Runs ncu on the first pass of each rung, on float32 and float64. Needs a GPU and ncu on the PATH.",
+    )
+    profile.add_argument("--n", type=_count, help=f"elements (default 32 * 2**20 = {REFERENCE_N})", default=REFERENCE_N)
+    profile.add_argument("--rungs", type=_rungs, metavar="v0,v7", help="rungs (default all)", default=LADDER)
+    profile.add_argument("--json", type=Path, metavar="FILE", help="also write the counters there")
+    profile.set_defaults(run=_profile, parser=profile)
     return parser
 
 
@@ -125,11 +136,29 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
+def _profile(options: argparse.Namespace) -> int:
+    from reduce_ops import profile
+
+    parser: argparse.ArgumentParser = options.parser
+    _check_folders(parser, {"--json": options.json})
+    try:
+        report = profile.run(options.n, options.rungs)
+    except profile.ProfileError as error:
+        print(f"profile: {error}", file=sys.stderr)
+        return 2
+    _publish(profile.table(report), profile.as_json(report), options.json)
+    return 0
+
+
+def _check_folders(parser: argparse.ArgumentParser, files: dict[str, Path | None]) -> None:
+    for name, path in files.items():  # before minutes of measuring
+        if path and (not path.parent.is_dir() or not os.access(path.parent, os.W_OK)):
+            parser.error(f"argument {name}: {path.parent} is not a folder that can be written to")
+
+
 def _bench(options: argparse.Namespace) -> int:
     parser: argparse.ArgumentParser = options.parser
-    for name, path in (("--json", options.json), ("--plot", options.plot)):
-        if path and not path.parent.is_dir():
-            parser.error(f"argument {name}: {path.parent} is not a folder")  # before minutes of measuring
+    _check_folders(parser, {"--json": options.json, "--plot": options.plot})
     if options.race == "ladder":
         if options.plot:
             parser.error("argument --plot: only the races of sum and dims are drawn")

@@ -34,6 +34,8 @@ class Access:
     threads: tuple[int, ...]
     slots: tuple[int, ...]
     """Slot i is that of thread i of ``threads``."""
+    warps_inside: int
+    """Warps that issue it where the compiler predicates it: all that walk through, with a working lane or without."""
 
     @property
     def requests(self) -> int:
@@ -165,6 +167,9 @@ class Totals:
     shared_reads: int
     """Instructions, one a warp with a working lane."""
     shared_writes: int
+    shared_reads_inside: int
+    """Instructions where the compiler predicates: one a warp that walks through."""
+    shared_writes_inside: int
     wavefronts_read: dict[int, int]
     """By bytes of an element."""
     wavefronts_written: dict[int, int]
@@ -274,7 +279,8 @@ def _phases(
     rounds: Sequence[Sequence[int]],
 ) -> tuple[Phase, ...]:
     everyone = tuple(range(threads))
-    own_slot = {kind: Access(kind, everyone, everyone) for kind in ("read", "write")}
+    warps = threads // WARP
+    own_slot = {kind: Access(kind, everyone, everyone, warps) for kind in ("read", "write")}
     phases = [
         Phase(
             name="load",
@@ -282,7 +288,7 @@ def _phases(
             distance=0,
             workers=everyone,
             slots=everyone,
-            warps_inside=threads // WARP,
+            warps_inside=warps,
             barrier="none" if load == "keep" else "block",
             # A register starts as its first element, a slot, and a register that many follow, as the identity.
             adds=threads * (elements - 1 if load == "store" else elements),
@@ -300,15 +306,16 @@ def _phases(
         who = tuple(i * thread_step for i in range(workers))
         slots = tuple(i * slot_step for i in range(workers))
         there = tuple(slot + distance for slot in slots)
-        read = (Access("read", who, slots), Access("read", who, there))
+        active = len({thread // WARP for thread in who})
+        inside = warps if barrier == "block" else active
+        read = (Access("read", who, slots, inside), Access("read", who, there, inside))
         accesses = {
-            "shared": (*read, Access("write", who, slots)),
+            "shared": (*read, Access("write", who, slots, inside)),
             "fetch": read,
             "shuffle": (),
             # One lane of each warp stores; then the first lanes of warp 0 load.
-            "collect": (Access("write", who, slots), Access("read", slots, slots)),
+            "collect": (Access("write", who, slots, inside), Access("read", slots, slots, 1)),
         }[step]
-        warps = len({thread // WARP for thread in who})
         phases.append(
             Phase(
                 name="collect" if step == "collect" else f"d = {distance}",
@@ -316,11 +323,11 @@ def _phases(
                 distance=distance,
                 workers=who,
                 slots=slots,
-                warps_inside=threads // WARP if barrier == "block" else warps,
+                warps_inside=inside,
                 barrier=barrier,
                 adds=0 if step == "collect" else workers,
                 needed_adds=needed_adds,
-                shuffles=warps if step == "shuffle" else 0,
+                shuffles=active if step == "shuffle" else 0,
                 elements=0,
                 accesses=accesses,
                 repeats=1,
@@ -340,7 +347,7 @@ def _phases(
             needed_adds=0,
             shuffles=0,
             elements=0,
-            accesses=(Access("read", (0,), (0,)),) if in_shared else (),
+            accesses=(Access("read", (0,), (0,), 1),) if in_shared else (),
             repeats=1,
         )
     )
@@ -370,13 +377,14 @@ def _totals(first: Pass, load: str, phases: Sequence[Phase]) -> Totals:
     rounds = [phase for phase in phases if phase.step not in ("result", load)]
     load_phase = phases[0]
     warps = first.threads // WARP
-    counts = {"read": [0, 0], "write": [0, 0]}  # words, instructions
+    counts = {"read": [0, 0, 0], "write": [0, 0, 0]}  # words, instructions, instructions where all warps inside issue
     wavefronts = {kind: dict.fromkeys(ELEMENT_BYTES, 0) for kind in counts}
     conflicts = {kind: dict.fromkeys(ELEMENT_BYTES, 0) for kind in counts}
 
     def add(access: Access, times: int) -> None:
         counts[access.kind][0] += times * len(access.threads)
         counts[access.kind][1] += times * access.requests
+        counts[access.kind][2] += times * access.warps_inside
         for width in ELEMENT_BYTES:
             wavefronts[access.kind][width] += times * access.wavefronts(width)
             conflicts[access.kind][width] += times * access.conflicts(width)
@@ -390,11 +398,11 @@ def _totals(first: Pass, load: str, phases: Sequence[Phase]) -> Totals:
         load_adds = first.n
     if load == "accumulate":
         everyone = tuple(range(first.threads))
-        add(Access("write", everyone, everyone), blocks)  # the identity
+        add(Access("write", everyone, everyone, warps), blocks)  # the identity
         full_rows, rest = divmod(first.n, first.threads)
         for threads, times in ((everyone, full_rows), (everyone[:rest], 1)):
             for kind in counts:
-                add(Access(kind, threads, threads), times)
+                add(Access(kind, threads, threads, -(-len(threads) // WARP)), times)
 
     active = sum(phase.active_threads for phase in rounds)
     return Totals(
@@ -406,6 +414,8 @@ def _totals(first: Pass, load: str, phases: Sequence[Phase]) -> Totals:
         shared_words_written=counts["write"][0],
         shared_reads=counts["read"][1],
         shared_writes=counts["write"][1],
+        shared_reads_inside=counts["read"][2],
+        shared_writes_inside=counts["write"][2],
         wavefronts_read=wavefronts["read"],
         wavefronts_written=wavefronts["write"],
         conflicts_read=conflicts["read"],
