@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from rich.table import Table
+from rich.text import Text
 
 from reduce_ops import measure
 from reduce_ops.explanation import WARP, Explanation, explain
@@ -320,10 +321,11 @@ def table(profile: Profile) -> Table:
                     f"counted {comparison.counted:.6g}" + (f"; {comparison.note}" if comparison.note else "")
                 )
     heading = f"{profile.n:,} elements on {profile.environment['device']}, first pass of each rung"
+    if notes:
+        notes.insert(0, "All counters but these are within 1 % of the prediction:")
     result = Table(
         title=heading,
-        caption="\n".join(["All counters but these are within 1 % of the prediction:", *notes] if notes else [])
-        or "All counters are within 1 % of the prediction.",
+        caption=Text("\n".join(notes) or "All counters are within 1 % of the prediction."),  # [R4] is no markup
         title_justify="left",
         caption_justify="left",
     )
