@@ -165,7 +165,7 @@ def test_command(ncu: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     (float32, float64) = [line for line in output.splitlines() if " sum_v1 " in line and "│" in line]
     assert " 1,680 " in float32  # 16 blocks of 70 conflicts in reads and 35 in writes
     assert " 2,880 " in float64  # of 120 and 60
-    assert "@!P1 LDS R5, [R4]" in output.replace("\n", " ")
+    assert "@!P1 LDS R5, [R4]" in " ".join(output.split())
     report = json.loads(path.read_text())
     assert (report["benchmark"], report["n"]) == ("profile", N)
     assert report["environment"] == {"device": "a GPU", "ncu": "Version 2025.3.1.0"}
