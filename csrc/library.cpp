@@ -28,12 +28,15 @@ using ScheduleColumns = std::tuple<int64_t, int64_t, std::string, std::vector<st
                                    std::vector<std::vector<int64_t>>>;
 
 /// The schedule of one pass of a rung over n elements, for `explain`: elements a thread, blocks, how a block loads, and
-/// for each round its step, its barrier and {workers, thread_step, slot_step, distance}.
+/// for each round its step, its barrier and {workers, thread_step, slot_step, distance}. For pictures, also of blocks
+/// of a size that the rung does not take.
 ScheduleColumns schedule_columns(int64_t version, int64_t block_size, int64_t n) {
   const auto& rungs = ladder::rungs();
   TORCH_CHECK_VALUE(version >= 0 && version < static_cast<int64_t>(rungs.size()), "_schedule: no rung v", version);
   const ladder::Rung& rung = rungs[version];
-  ladder::check_block_size(rung, block_size);
+  const bool power_of_two = block_size > 0 && (block_size & (block_size - 1)) == 0;
+  TORCH_CHECK_VALUE(power_of_two && block_size >= 2 * ladder::kWarpSize && block_size <= ladder::kMaxBlockSize,
+                    "_schedule: block_size=", block_size, " is no power of two from 64 to 1024");
   const auto grid = ladder::make_grid<int64_t>(rung, static_cast<int>(block_size), n);
   ladder::check_grid(rung, grid, n);
   const auto schedule = ladder::make_schedule(rung.number, grid.threads);

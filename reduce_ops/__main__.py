@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from reduce_ops.explanation import REFERENCE_N, explain
+from reduce_ops.explanation import REFERENCE_N, Explanation, explain
 from reduce_ops.explanation_view import view
 from reduce_ops.ladder import LADDER, Rung
 
@@ -100,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--block-size", type=int, metavar="T", help="threads a block, where the rung takes it")
     explain.add_argument("--against", type=_rung, metavar="vM", help="show another rung's totals beside it")
     explain.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    explain.add_argument("--plot", type=Path, metavar="FILE", help="draw it, as .svg or .png, instead of printing it")
     explain.set_defaults(run=_explain, parser=explain)
 
     profile = commands.add_parser(
@@ -127,12 +128,27 @@ def _explain(options: argparse.Namespace) -> int:
         against = explain(options.against.number, n=options.n) if options.against else None
     except (ValueError, RuntimeError) as error:
         options.parser.error(str(error).partition("\n")[0])
+    if options.plot:
+        return _draw(explanation, options)
     if options.json:
         shown = explanation.as_json() | ({"against": against.as_json()} if against else {})
         print(json.dumps(shown, indent=2))
     else:
         console = Console()
         (console if console.is_terminal else Console(width=80)).print(view(explanation, against))
+    return 0
+
+
+def _draw(explanation: Explanation, options: argparse.Namespace) -> int:
+    from reduce_ops import pictures
+
+    _check_folders(options.parser, {"--plot": options.plot})
+    if options.against or options.json:
+        options.parser.error("argument --plot: goes with neither --against nor --json")
+    try:
+        pictures.draw(explanation, options.plot)
+    except (ValueError, OSError) as error:
+        options.parser.error(f"argument --plot: {error}")
     return 0
 
 

@@ -235,13 +235,17 @@ def _phase_as_json(phase: Phase) -> dict[str, Any]:
     }
 
 
-def explain(version: int, *, n: int = REFERENCE_N, block_size: int | None = None) -> Explanation:
+def explain(
+    version: int, *, n: int = REFERENCE_N, block_size: int | None = None, scaled_down: bool = False
+) -> Explanation:
     """Count what rung ``version`` does with ``n`` elements, from the schedule that its CPU twin runs.
 
     Args:
         version: The rung, 0 to 8.
         n: Elements, from 1 on.
         block_size: Threads a block, for the rungs that take it (``LADDER[version].block_sizes``); 256 by default.
+        scaled_down: Whether ``block_size`` may be any power of two from 64 to 1024: what the rung would do in blocks of
+            that size, for pictures of it.
 
     Returns:
         The passes over the data, what one full block does phase by phase, and the totals of the first pass.
@@ -256,8 +260,9 @@ def explain(version: int, *, n: int = REFERENCE_N, block_size: int | None = None
         raise ValueError(f"explain: n={n!r} is not a number of elements; accepted are integers from 1 to 2**62")
     rung = LADDER[version]
     threads = 256 if block_size is None else block_size
-    if threads not in rung.block_sizes:
-        accepted = ", ".join(map(str, rung.block_sizes))
+    sizes = (64, 128, 256, 512, 1024) if scaled_down else rung.block_sizes
+    if threads not in sizes:
+        accepted = ", ".join(map(str, sizes))
         raise ValueError(f"explain: block_size={threads!r} is not accepted by v{version}; accepted are {accepted}")
 
     passes: list[Pass] = []
