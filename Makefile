@@ -26,7 +26,7 @@ format: .venv/.ready-dev  ## format C++, CUDA and Python in place
 	@$(PY) -m ruff format --quiet .
 
 docs: build/.ready  ## draw the pictures and fill in the tables and excerpts of README.md and docs
-	@$(PY) docs/draw.py
+	@PYTHONPATH=. $(PY) docs/draw.py
 	@$(PY) benchmarks/update_readme.py
 
 sanitize:  ## run compute-sanitizer over the kernels (needs a GPU and nvcc, no set-up)

@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reduce_ops import measure
-from reduce_ops.explanation import WARP, Explanation, explain
+from reduce_ops.explanation import WARP, Explanation, Phase, explain
 from reduce_ops.ladder import LADDER, Rung
 
 DTYPES = ("float32", "float64")
@@ -101,6 +101,18 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Prediction:
+    """One phase of one block."""
+
+    name: str
+    lanes: float
+    """At work, per warp with any."""
+    conflict_degree: int
+    conflicts: int
+    """In its reads and writes."""
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One rung on elements of one dtype."""
 
@@ -109,6 +121,8 @@ class Kernel:
     dtype: str
     counters: dict[str, float]
     comparisons: list[Comparison]
+    phases: list[Prediction]
+    """What the totals that are compared are made of."""
     lines: list[Line]
     """Its shared-memory instructions, shuffles and barriers."""
 
@@ -185,17 +199,24 @@ def compare(n: int, rungs: Iterable[Rung], raw: str, source: str, environment: d
             key = (rung.number, dtype)
             if key not in counters or key not in lines:
                 raise ProfileError(f"ncu's report has no {rung.name} of {dtype}")
+            explanation = explain(rung.number, n=n)
             kernels.append(
                 Kernel(
                     name=rung.name,
                     title=rung.title,
                     dtype=dtype,
                     counters=counters[key],
-                    comparisons=_compare(explain(rung.number, n=n), dtype, counters[key], lines[key]),
+                    comparisons=_compare(explanation, dtype, counters[key], lines[key]),
+                    phases=[_prediction(phase, getattr(torch, dtype).itemsize) for phase in explanation.phases],
                     lines=[line for line in lines[key] if line.opcode in ("LDS", "STS", "SHFL", "BAR")],
                 )
             )
     return Profile("profile", environment, n, kernels)
+
+
+def _prediction(phase: Phase, width: int) -> Prediction:
+    conflicts = phase.repeats * sum(access.conflicts(width) for access in phase.accesses)
+    return Prediction(phase.name, phase.lanes, phase.degree(width), conflicts)
 
 
 def _read_raw(page: str) -> dict[tuple[int, str], dict[str, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ PICTURES = ROOT / "docs" / "pictures"
 
 def run_script(*arguments: str) -> subprocess.CompletedProcess[str]:
     script = ROOT / "docs" / "draw.py"
-    return subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, env=environment)
 
 
 def test_committed_pictures_are_what_the_script_draws() -> None:
