@@ -262,8 +262,8 @@ def claims(file: str) -> str:
         (
             "The loop has a round d = 32 before the last warp's six steps",
             "**False**: it stops at d = 64",
-            "The last warp's first step is d = 32; doing it twice adds the upper half twice. In v5, unrolled, the words "
-            f"at distance 32 (`+0x80`) are read {of_sass_at(v5, '+0x80') // counted_blocks(v5)} time a block.",
+            "The last warp's first step is d = 32; doing it twice adds the upper half twice. In v5, unrolled, the "
+            f"words at distance 32 (`+0x80`) are read {of_sass_at(v5, '+0x80') // counted_blocks(v5)} time a block.",
         ),
     ]
     lines = ["| what goes around | verdict | counted |", "|---|---|---|"]

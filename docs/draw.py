@@ -1,4 +1,4 @@
-"""Draws docs/pictures from the schedule: ``python docs/draw.py [--check]``."""
+"""Draws docs/pictures from the schedule and the committed figures: ``python docs/draw.py [--check]``."""
 
 import argparse
 import re
@@ -6,9 +6,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from reduce_ops import LADDER, explain, pictures
+from reduce_ops import LADDER, explain, pictures, report
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
+RESULTS = FOLDER.parent.parent / "benchmarks" / "results" / "ladder_h200.json"
 
 
 def draw(folder: Path) -> list[Path]:
@@ -19,6 +20,8 @@ def draw(folder: Path) -> list[Path]:
         pictures.draw(explain(rung.number), files[-1])
     files.append(folder / "overview.svg")
     pictures.draw_overview(files[-1])
+    files.append(folder / "waterfall.svg")
+    report.draw_waterfall([report.read(RESULTS)], files[-1])
     return files
 
 

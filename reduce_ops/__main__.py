@@ -88,6 +88,15 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--rungs", type=_rungs, metavar="v0,v7", help="ladder: rungs (default all)")
     bench.add_argument("--plot", type=Path, metavar="FILE", help="sum, dims: also draw the figures, as .png or .svg")
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    bench.add_argument(
+        "--report",
+        type=Path,
+        metavar="DIR",
+        help="ladder: also write a page with pictures there, and a summary",
+    )
+    bench.add_argument(
+        "--compare", type=Path, nargs="+", metavar="FILE", help="ladder: show these results of others in the report too"
+    )
     bench.set_defaults(run=_bench, parser=bench)
 
     explain = commands.add_parser(
@@ -177,9 +186,11 @@ def _bench(options: argparse.Namespace) -> int:
     _check_folders(parser, {"--json": options.json, "--plot": options.plot})
     if options.race == "ladder":
         if options.plot:
-            parser.error("argument --plot: only the races of sum and dims are drawn")
+            parser.error("argument --plot: only the races of sum and dims are drawn; --report draws the ladder")
+        if options.compare and not options.report:
+            parser.error("argument --compare: needs --report")
     else:
-        for argument in ("n", "input", "rungs"):
+        for argument in ("n", "input", "rungs", "report", "compare"):
             if getattr(options, argument) is not None:
                 parser.error(f"argument --{argument}: only the ladder takes it, not {options.race}")
 
@@ -201,15 +212,27 @@ def _device() -> torch.device:
 
 # The benchmarks are imported where they are needed: they take as long to import as `explain` to answer.
 def _bench_ladder(options: argparse.Namespace) -> int:
-    from reduce_ops import bench_ladder
+    from reduce_ops import bench_ladder, report
 
+    others = []
+    if options.report:
+        try:  # before minutes of measuring
+            report.check_folder(options.report)
+            others = [report.read(path) for path in options.compare or ()]
+        except report.ReportError as error:
+            options.parser.error(str(error))
     if options.input is not None:
         x = options.input.to(_device(), DTYPES.get(options.dtype)).flatten()
     else:
         n = options.n or REFERENCE_N
         x = bench_ladder.random_input(n, DTYPES[options.dtype or "float32"], _device())
-    report = bench_ladder.run(x, options.rungs or LADDER, show_progress=sys.stderr.isatty())
-    _publish(bench_ladder.table(report), bench_ladder.as_json(report), options.json)
+    run = bench_ladder.run(
+        x, options.rungs or LADDER, over_sizes=options.report is not None, show_progress=sys.stderr.isatty()
+    )
+    figures = bench_ladder.as_json(run)
+    _publish(bench_ladder.table(run), figures, options.json)
+    if options.report:
+        report.write(options.report, [figures, *others])
     return 0
 
 

@@ -44,7 +44,7 @@ def draw(explanation: Explanation, path: Path) -> None:
     """
     small = explain(explanation.rung.number, n=explanation.n, block_size=TREE_THREADS, scaled_down=True)
     phases = explanation.phases[:-1]
-    with _figure(path, (10, 3.4 + 0.5 * len(phases)), explanation.as_json()) as figure:
+    with figure_for(path, (10, 3.4 + 0.5 * len(phases)), explanation.as_json()) as figure:
         rows = figure.add_gridspec(3, 1, height_ratios=(len(small.phases) + 1, len(phases), len(phases)))
         rung = explanation.rung
         figure.suptitle(f"v{rung.number}, {rung.title}", x=0.01, ha="left", fontsize=12)
@@ -62,7 +62,7 @@ def draw_overview(path: Path) -> None:
         ValueError: The file is neither .svg nor .png.
     """
     explanations = [explain(rung.number) for rung in LADDER]
-    with _figure(path, (11, 8), [explanation.as_json() for explanation in explanations]) as figure:
+    with figure_for(path, (11, 8), [explanation.as_json() for explanation in explanations]) as figure:
         panels = figure.subplots(-(-len(explanations) // 3), 3, squeeze=False).flat
         for axes, explanation in zip(panels, explanations, strict=False):
             phases = explanation.phases[:-1]
@@ -87,7 +87,12 @@ def what_is_drawn(path: Path) -> tuple[str, list[str]]:
 
 
 @contextmanager
-def _figure(path: Path, size: tuple[float, float], data: Any) -> Iterator["Figure"]:
+def figure_for(path: Path, size: tuple[float, float], data: Any) -> Iterator["Figure"]:
+    """Give a figure to draw on, and write it when that is done; an .svg carries ``data`` as its description.
+
+    Raises:
+        ValueError: The file is neither .svg nor .png.
+    """
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: accepted are {' and '.join(FORMATS)} files")
     import matplotlib
