@@ -49,7 +49,10 @@ COUNTERS = {
 }
 """Counters of the raw page, under the names that reports give them."""
 
-_SCALE = {"seconds": 1e-9, "dram_share_of_peak": 1e-2, "occupancy": 1e-2, "occupancy_limit": 1e-2}
+_UNITS = {"%": 1e-2, "nsecond": 1e-9, "ns": 1e-9, "usecond": 1e-6, "us": 1e-6, "msecond": 1e-3, "ms": 1e-3}
+"""Of a counter, where it is not 1."""
+
+_LINE_COLUMNS = ("Instructions Executed", "Predicated-On Thread Instructions Executed", "L1 Wavefronts Shared")
 
 _KERNEL = re.compile(r"\bsum_v(\d+)<(float|double)\b")
 _ELEMENT = {"float": "float32", "double": "float64"}
@@ -225,10 +228,18 @@ def _read_raw(page: str) -> dict[tuple[int, str], dict[str, float]]:
     if missing:
         raise ProfileError(f"ncu's raw page has no {min(missing)}")
     result = {}
+    units: dict[str, str] = {}
     for row in rows:
         key = _key(row["Kernel Name"])
-        if key is not None:  # the line of units below the heading has no kernel
-            result[key] = {name: _number(row[metric]) * _SCALE.get(name, 1) for name, metric in COUNTERS.items()}
+        if key is None:  # the line of units below the heading has no kernel
+            units = units or row
+            continue
+        result[key] = {}
+        for name, metric in COUNTERS.items():
+            try:
+                result[key][name] = _number(row[metric]) * _UNITS.get(units.get(metric, ""), 1)
+            except ValueError:
+                raise ProfileError(f"ncu could not count {metric}: it says {row[metric]!r}") from None
     return result
 
 
@@ -241,15 +252,11 @@ def _read_source(page: str) -> dict[tuple[int, str], list[Line]]:
             key = _key(row[1])
         elif "Source" in row and "Instructions Executed" in row:
             columns = {heading: i for i, heading in enumerate(row)}
+            missing = set(_LINE_COLUMNS) - set(columns)
+            if missing:
+                raise ProfileError(f"ncu's source page has no column {min(missing)!r}")
         elif key is not None and columns and len(row) == len(columns):
-            warps, lanes, wavefronts = (
-                int(_number(row[columns[heading]]))
-                for heading in (
-                    "Instructions Executed",
-                    "Predicated-On Thread Instructions Executed",
-                    "L1 Wavefronts Shared",
-                )
-            )
+            warps, lanes, wavefronts = (int(_number(row[columns[heading]] or "0")) for heading in _LINE_COLUMNS)
             if warps:
                 sass = " ".join(row[columns["Source"]].split())
                 result.setdefault(key, []).append(Line(sass, warps, lanes, wavefronts))
@@ -266,8 +273,7 @@ def _key(kernel: str) -> tuple[int, str] | None:
 
 
 def _number(text: str) -> float:
-    text = text.replace(",", "").strip()
-    return float(text) if text else 0.0
+    return float(text.replace(",", ""))
 
 
 def _compare(

@@ -32,7 +32,8 @@ def page(rows: list[list[object]]) -> str:
 def raw_page(conflicts: float = 1.0) -> str:
     """The first pass of v1 as it was predicted, bank conflicts scaled by a factor."""
     rows: list[list[object]] = [["ID", "Kernel Name", *profile.COUNTERS.values()]]
-    rows.append(["", "", *("ns" if name == "seconds" else "" for name in profile.COUNTERS)])
+    units = {"seconds": "ns", "occupancy": "%", "dram_bytes_read": "byte"}
+    rows.append(["", "", *(units.get(name, "") for name in profile.COUNTERS)])
     for element, width in (("float", 4), ("double", 8)):
         totals = explain(1, n=N).totals
         values = dict.fromkeys(profile.COUNTERS, 32.0) | {
@@ -119,7 +120,9 @@ def test_opcodes(sass: str, opcode: str, predicated: bool) -> None:
         ("", source_page(), "raw page has no"),
         (raw_page().replace("gpu__time_duration.sum", "gpu__time"), source_page(), "gpu__time_duration.sum"),
         (raw_page().replace("sum_v1<double", "sum_v2<double"), source_page(), "no sum_v1 of float64"),
+        (raw_page().replace("32.0", "n/a"), source_page(), "could not count .*: it says 'n/a'"),
         (raw_page(), "", "no sum_v1 of float32"),
+        (raw_page(), source_page().replace("L1 Wavefronts Shared", "L1"), "no column 'L1 Wavefronts Shared'"),
     ],
 )
 def test_pages_that_lack_something(raw: str, source: str, words: str) -> None:
