@@ -234,7 +234,7 @@ def claims(file: str) -> str:
         (
             "v1 has no divergence",
             "**True only when** a round has 32 workers or more",
-            f"At work are {lanes} lanes a warp. And no branch diverges, in v0 neither: the compiler predicates the add "
+            f"At work are {lanes} lanes a warp. And in v0 neither does a round branch: the compiler predicates the add "
             f"(`{guarded}`), so that all eight warps issue every round. Of an instruction's lanes "
             f"{v0['counters']['threads_an_instruction']:.1f} are active in v0 and "
             f"{v1['counters']['threads_an_instruction']:.1f} in v1; at work in a shared read are "

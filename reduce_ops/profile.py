@@ -227,7 +227,7 @@ def _read_raw(page: str) -> dict[tuple[int, str], dict[str, float]]:
     missing = {"Kernel Name", *COUNTERS.values()} - set(rows.fieldnames or ())
     if missing:
         raise ProfileError(f"ncu's raw page has no {min(missing)}")
-    result = {}
+    result: dict[tuple[int, str], dict[str, float]] = {}
     units: dict[str, str] = {}
     for row in rows:
         key = _key(row["Kernel Name"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -13,10 +15,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import reduce_ops
 from reduce_ops import LADDER, Explanation, Phase, explain
 from reduce_ops.__main__ import main
+from reduce_ops.explanation_view import view
 
 SIZED = [(rung.number, size) for rung in LADDER for size in rung.block_sizes]
 EVERY_RUNG = pytest.mark.parametrize("version, block_size", SIZED)
@@ -246,6 +250,15 @@ def test_plain_text_of_80_columns_in_a_pipe(version: int, block_size: int, capfd
             for line in words
         ), name
     assert f"{explanation.totals.adds:,}" in text
+
+
+@EVERY_RUNG
+def test_80_columns_in_a_terminal(version: int, block_size: int) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, legacy_windows=False)
+    console.print(view(explain(version, block_size=block_size), explain(0)))
+    text = console.file.getvalue()
+    assert "\x1b[1m" in text and "…" not in text
+    assert max(len(re.sub(r"\x1b\[[\d;]*m", "", line)) for line in text.splitlines()) <= 80
 
 
 def test_against(capfd: pytest.CaptureFixture[str]) -> None:
