@@ -103,7 +103,7 @@ def run(x: Tensor, rungs: Sequence[Rung] = LADDER, *, over_sizes: bool = False, 
         contenders = functions | {"reduce.sum": torch.ops.reduce.sum}
         sizes = []
         for n in counts:
-            times = measure.call_times(contenders, x[:n])
+            times = measure.call_times(contenders, x[:n].clone())  # a view of x would be copied with all of x
             sizes.append(Size(n, n * x.element_size(), {name: time.median for name, time in times.items()}))
             progress.advance(task)
         call = measure.call_times(functions, x, tick=lambda: progress.advance(task))
