@@ -3,7 +3,7 @@
 What is filled in stands between a line that says what, and ``<!-- end -->``:
 
     <!-- table: FILE -->                what ``bench --json``, ``profile --json`` or another benchmark wrote, as a table
-    <!-- claims: FILE -->               what goes around about the ladder, and what ``profile --json`` counted of it
+    <!-- claims: FILE -->               what ``profile --json`` counted of what goes around about the ladder
     <!-- gain: FILE sum_vN -->          one rung of ``bench --json``, as a sentence
     <!-- code: FILE | FIRST | LAST -->  the lines of a source from one that contains FIRST to the next with LAST
 """
@@ -199,7 +199,7 @@ def gain(argument: str) -> str:
 
 
 def claims(file: str) -> str:
-    """Return the table of what goes around about the ladder, and what was counted of it."""
+    """Return what was counted of each of the claims that docs/ladder.md lists, by their numbers."""
     kernels = {kernel["name"]: kernel for kernel in load(file)["kernels"] if kernel["dtype"] == "float32"}
     v0, v1, v4, v5, v6, v7, v8 = (kernels[f"sum_v{number}"] for number in (0, 1, 4, 5, 6, 7, 8))
 
@@ -209,75 +209,39 @@ def claims(file: str) -> str:
     def conflicts(kernel: dict[str, Any]) -> float:
         return counted(kernel, "bank conflicts, reads", "bank conflicts, writes")
 
-    def millions(kernel: dict[str, Any]) -> str:
-        return f"{kernel['counters']['instructions'] / 1e6:.2f} M"
+    def blocks(kernel: dict[str, Any]) -> int:  # each of the 8 warps of a block meets the first barrier once
+        return int(next(line["warps"] for line in kernel["lines"] if line["sass"].startswith("BAR"))) // 8
+
+    def a_warp(kernel: dict[str, Any]) -> str:
+        return f"{kernel['counters']['instructions'] / blocks(kernel) / 8:.1f}"
 
     def microseconds(kernel: dict[str, Any]) -> str:
         return f"{kernel['counters']['seconds'] * 1e6:.1f} us"
 
-    far = [phase for phase in v1["phases"] if phase["name"] in {f"d = {2**k}" for k in range(3, 8)}]
-    per_block = sum(phase["conflicts"] for phase in v1["phases"])
-    lanes = ", ".join(f"{phase['lanes']:g}" for phase in v1["phases"] if phase["name"].startswith("d ="))
+    rounds = [phase for phase in v1["phases"] if phase["name"].startswith("d =")]
+    far = sum(phase["conflicts"] for phase in rounds if int(phase["name"][4:]) >= 8)
+    near = sum(phase["conflicts"] for phase in rounds) - far
     guarded = next(line["sass"] for line in v1["lines"] if line["sass"].startswith("@") and "LDS" in line["sass"])
-    rows = [
-        (
-            "v1's contiguous access has fewer bank conflicts than v0's",
-            "**False**, the reverse",
-            f"v0: {conflicts(v0):,.0f}. v1: {conflicts(v1):,.0f}.",
-        ),
-        (
-            "From d = 8 on v1 has none, its accesses being far apart",
-            "**False**",
-            f"Its rounds from d = 8 on are predicted to have {sum(phase['conflicts'] for phase in far)} conflicts a "
-            f"block, all rounds {per_block}, and {conflicts(v1) / counted_blocks(v1):.1f} a block were counted.",
-        ),
-        (
-            "v1 has no divergence",
-            "**True only when** a round has 32 workers or more",
-            f"At work are {lanes} lanes a warp. And in v0 neither does a round branch: the compiler predicates the add "
-            f"(`{guarded}`), so that all eight warps issue every round. Of an instruction's lanes "
-            f"{v0['counters']['threads_an_instruction']:.1f} are active in v0 and "
-            f"{v1['counters']['threads_an_instruction']:.1f} in v1; at work in a shared read are "
-            f"{counted(v0, 'lanes a shared read'):.2f} and {counted(v1, 'lanes a shared read'):.2f}.",
-        ),
-        (
-            "A warp runs in lockstep, so v4 needs `volatile` but no `__syncwarp()`",
-            "**False** since Volta",
-            "racecheck finds no hazard in v4, and reports those of the same file built without its `__syncwarp()` "
-            "(`make sanitize`). They are cheap: as long as the warp has not diverged, one costs a `NOP`.",
-        ),
-        (
-            "Unrolling (v5) removes the branches",
-            "**True only when** there is a loop left",
-            f"v4 executes {millions(v4)} instructions, v5 {millions(v5)}. The six steps of the last warp the compiler "
-            f"had unrolled in v4 already; left were two turns of a loop. {microseconds(v4)} become {microseconds(v5)}.",
-        ),
-        (
-            "Shuffles need no barrier, and no time",
-            "**False**",
-            f"Barriers: v6 {counted(v6, 'block barriers'):,.0f}, v7 {counted(v7, 'block barriers'):,.0f} (one a warp: "
-            f"the warps still meet once), v8 {counted(v8, 'block barriers'):,.0f}. Instructions: v6 {millions(v6)}, v7 "
-            f"{millions(v7)}, v8 {millions(v8)}. Time: {microseconds(v6)}, {microseconds(v7)}, {microseconds(v8)}.",
-        ),
-        (
-            "The loop has a round d = 32 before the last warp's six steps",
-            "**False**: it stops at d = 64",
-            "The last warp's first step is d = 32; doing it twice adds the upper half twice. In v5, unrolled, the "
-            f"words at distance 32 (`+0x80`) are read {of_sass_at(v5, '+0x80') // counted_blocks(v5)} time a block.",
-        ),
+    waiting = [line["sass"] for line in v4["lines"] if line["sass"].startswith("BAR")]
+    distance_32 = sum(line["warps"] for line in v5["lines"] if "LDS" in line["sass"] and "+0x80]" in line["sass"])
+    facts = [
+        f"Bank conflicts: v0 {conflicts(v0):,.0f}, v1 {conflicts(v1):,.0f}.",
+        f"Predicted are {near} conflicts a block up to d = 4 and {far} from d = 8 on; counted "
+        f"{conflicts(v1) / blocks(v1):.1f} a block.",
+        f"At work in the rounds are {', '.join(format(phase['lanes'], 'g') for phase in rounds)} lanes a warp. Counted "
+        f"in all shared reads, `{guarded}` among them: {counted(v1, 'lanes a shared read'):.2f}, in v0 "
+        f"{counted(v0, 'lanes a shared read'):.2f}. Lanes active an instruction, predicated off or not: "
+        f"{v1['counters']['threads_an_instruction']:.1f}, in v0 {v0['counters']['threads_an_instruction']:.1f}; "
+        f"instructions a warp: {a_warp(v1)}, in v0 {a_warp(v0)}.",
+        f"v4 has {len(waiting)} instructions that make a block wait and executed {counted(v4, 'block barriers'):,.0f}: "
+        "its six last steps wait by warp.",
+        f"Instructions a warp: v4 {a_warp(v4)}, v5 {a_warp(v5)}. Time: {microseconds(v4)}, {microseconds(v5)}.",
+        f"Barriers, one a warp: v6 {counted(v6, 'block barriers'):,.0f}, v7 {counted(v7, 'block barriers'):,.0f}, v8 "
+        f"{counted(v8, 'block barriers'):,.0f}. Instructions a warp: v6 {a_warp(v6)}, v7 {a_warp(v7)}, v8 {a_warp(v8)}."
+        f" Time: {microseconds(v6)}, {microseconds(v7)}, {microseconds(v8)}.",
+        f"In v5, unrolled, words at distance 32 (`+0x80`) are read {distance_32 / blocks(v5):g} time a block.",
     ]
-    lines = ["| what goes around | verdict | counted |", "|---|---|---|"]
-    return "\n".join([*lines, *(f"| {number}. {' | '.join(row)} |" for number, row in enumerate(rows, 1))]) + "\n"
-
-
-def counted_blocks(kernel: dict[str, Any]) -> int:
-    """Return the blocks of a kernel whose thread 0 stores one result each: executions of its first barrier, a warp."""
-    return int(next(line["warps"] for line in kernel["lines"] if line["sass"].startswith("BAR"))) // 8
-
-
-def of_sass_at(kernel: dict[str, Any], offset: str) -> int:
-    """Return how many warps executed a shared read at an offset."""
-    return sum(line["warps"] for line in kernel["lines"] if line["sass"].startswith("LDS") and offset in line["sass"])
+    return "".join(f"{number}. {fact}\n" for number, fact in enumerate(facts, 1))
 
 
 def code(argument: str) -> str:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import json
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
-from reduce_ops import LADDER, explain, profile
+from reduce_ops import LADDER, Rung, explain, profile
 from reduce_ops.__main__ import main
 
 N = 4096
+ROOT = Path(__file__).resolve().parent.parent
 V1 = [LADDER[1]]
 SOURCE_COLUMNS = (
     *("#", "Address", "Source", "# Samples", "Instructions Executed", "Thread Instructions Executed"),
@@ -29,45 +32,54 @@ def page(rows: list[list[object]]) -> str:
     return text.getvalue()
 
 
-def raw_page(conflicts: float = 1.0) -> str:
-    """The first pass of v1 as it was predicted, bank conflicts scaled by a factor."""
+WIDTHS = {"float": 4, "double": 8}
+
+
+def raw_page(conflicts: float = 1.0, rungs: Sequence[Rung] = V1) -> str:
+    """First passes as they were predicted, bank conflicts scaled by a factor."""
     rows: list[list[object]] = [["ID", "Kernel Name", *profile.COUNTERS.values()]]
     units = {"seconds": "ns", "occupancy": "%", "dram_bytes_read": "byte"}
     rows.append(["", "", *(units.get(name, "") for name in profile.COUNTERS)])
-    for element, width in (("float", 4), ("double", 8)):
-        totals = explain(1, n=N).totals
-        values = dict.fromkeys(profile.COUNTERS, 32.0) | {
-            "seconds": 2000.0,
-            "dram_bytes_read": N * width,
-            "conflicts_read": totals.conflicts_read[width] * conflicts,
-            "conflicts_written": totals.conflicts_written[width] * conflicts,
-        }
-        kernel = f"void sum_v1<{element}, {element}, {element}>(const T1 *, long, T3 *)"
-        rows.append([0, kernel, *(f"{value:,}" for value in values.values())])
+    for element, width in WIDTHS.items():
+        for rung in rungs:
+            totals = explain(rung.number, n=N).totals
+            values = dict.fromkeys(profile.COUNTERS, 32.0) | {
+                "seconds": 2000.0,
+                "dram_bytes_read": N * width,
+                "conflicts_read": totals.conflicts_read[width] * conflicts,
+                "conflicts_written": totals.conflicts_written[width] * conflicts,
+            }
+            kernel = f"void {rung.name}<{element}, {element}, {element}>(const T1 *, long, T3 *)"
+            rows.append([0, kernel, *(f"{value:,}" for value in values.values())])
     return page(rows)
 
 
-def source_page(*, predicated: bool = True) -> str:
-    """The instructions of v1 that are looked at, predicated as ptxas does it, or behind a branch."""
+def source_page(*, predicated: bool = True, rungs: Sequence[Rung] = V1) -> str:
+    """The instructions that are looked at, predicated as ptxas does it, or behind a branch."""
     text = ""
-    for element, width in (("float", 4), ("double", 8)):
-        totals = explain(1, n=N).totals
-        rows: list[list[object]] = [["Kernel Name", f"void sum_v1<{element}, {element}, {element}>(const T1 *, long)"]]
-        rows.append(list(SOURCE_COLUMNS))
-        guard = "@!P1 " if predicated else ""
-        reads, writes = totals.shared_reads, totals.shared_writes
-        if predicated:
-            reads, writes = totals.shared_reads_inside, totals.shared_writes_inside
-        add = "DADD R2, R2, R4" if width == 8 else "FADD R5, R5, R0"
-        for sass, warps, lanes, wavefronts in (
-            ("BAR.SYNC.DEFER_BLOCKING 0x0", totals.block_barriers, 32 * totals.block_barriers, 0),
-            (f"      {guard}LDS R5, [R4]", reads, totals.shared_words_read, totals.wavefronts_read[width]),
-            (f"      {guard}{add}", writes, totals.adds, 0),
-            (f"      {guard}STS [R4], R5", writes, totals.shared_words_written, totals.wavefronts_written[width]),
-            ("      NOP", 0, 0, 0),
-        ):
-            rows.append([0, "0x7f", sass, 1, f"{warps:,}", 32 * warps, lanes, wavefronts, wavefronts])
-        text += page(rows)
+    for element, width in WIDTHS.items():
+        for rung in rungs:
+            totals = explain(rung.number, n=N).totals
+            rows: list[list[object]] = [
+                ["Kernel Name", f"void {rung.name}<{element}, {element}, {element}>(const T1 *)"]
+            ]
+            rows.append(list(SOURCE_COLUMNS))
+            guard = "@!P1 " if predicated else ""
+            reads, writes = totals.shared_reads, totals.shared_writes
+            if predicated:
+                reads, writes = totals.shared_reads_inside, totals.shared_writes_inside
+            add = "DADD R2, R2, R4" if width == 8 else "FADD R5, R5, R0"
+            for sass, warps, lanes, wavefronts in (
+                ("BAR.SYNC.DEFER_BLOCKING 0x0", 8 * totals.blocks, 32 * 8 * totals.blocks, 0),
+                ("BAR.SYNC.DEFER_BLOCKING 0x0", totals.block_barriers - 8 * totals.blocks, 0, 0),
+                (f"      {guard}LDS R5, [R4]", reads, totals.shared_words_read, totals.wavefronts_read[width]),
+                (f"      {guard}{add}", writes, totals.adds, 0),
+                (f"      {guard}STS [R4], R5", writes, totals.shared_words_written, totals.wavefronts_written[width]),
+                ("      SHFL.DOWN PT, R4, R3, 0x10, 0x1f", totals.shuffles, 32 * totals.shuffles, 0),
+                ("      NOP", 0, 0, 0),
+            ):
+                rows.append([0, "0x7f", sass, 1, f"{warps:,}", 32 * warps, lanes, wavefronts, wavefronts])
+            text += page(rows)
     return text
 
 
@@ -128,6 +140,26 @@ def test_opcodes(sass: str, opcode: str, predicated: bool) -> None:
 def test_pages_that_lack_something(raw: str, source: str, words: str) -> None:
     with pytest.raises(profile.ProfileError, match=words):
         profile.compare(N, V1, raw, source, {})
+
+
+def test_what_the_docs_make_of_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = importlib.util.spec_from_file_location("update_readme", ROOT / "benchmarks" / "update_readme.py")
+    assert spec and spec.loader
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    environment = {"device": "a GPU", "date": "today"}
+    report = profile.compare(N, LADDER, raw_page(rungs=LADDER), source_page(rungs=LADDER), environment)
+    (tmp_path / "profile.json").write_text(json.dumps(profile.as_json(report)))
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    table = script.table("profile.json")
+    for rung in LADDER:
+        assert table.count(f"| `{rung.name}` | float") == 2
+    assert "- `sum_v0` float32, lanes a shared read: predicted 5.37895, counted" in table
+    counted = script.claims("profile.json").splitlines()
+    assert [line.partition(".")[0] for line in counted] == [str(number) for number in range(1, 8)]
+    assert "v0 0, v1 1,680" in counted[0]
+    assert "54" in counted[1] and "105.0 a block" in counted[1]
+    assert "32, 32, 32, 16, 8, 4, 2, 1" in counted[2] and "`@!P1 LDS R5, [R4]`" in counted[2]
 
 
 # ---- the command ----
