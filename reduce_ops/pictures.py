@@ -191,7 +191,10 @@ def _lines(phase: Phase, thread: int, slot: int, row: int) -> list[tuple[float, 
         return [(slot, row - 0.6, slot, row)]
     if phase.step == "collect":
         return [(thread, row - 1, slot, row)]
-    return [(slot, row - 1, slot, row), (slot + phase.distance, row - 1, slot, row)]
+    own = (slot, row - 1, slot, row)
+    if phase.step == "shuffle" and slot % WARP + phase.distance >= WARP:
+        return [own]  # it would look past its warp
+    return [own, (slot + phase.distance, row - 1, slot, row)]
 
 
 def _wanted(phases: Iterable[Phase]) -> list[set[int]]:
@@ -224,8 +227,7 @@ def _draw_threads(axes: "Axes", phases: Iterable[Phase], threads: int, *, notes:
             _boxes(axes, workers, row, color=_colour(warp))
         if notes:
             waits = f", {phase.barrier} barrier" if phase.barrier != "none" else ""
-            plural = "" if phase.active_threads == 1 else "s"
-            text = f"{phase.active_threads} thread{plural}, {phase.lanes:.3g} lanes a warp{waits}"
+            text = f"{phase.active_threads} at work, {phase.lanes:.3g} in a warp{waits}"
             axes.text(threads + 2, row, text, va="center", fontsize=7)
     axes.set_ylim(len(phases) - 0.5, -0.5)
     axes.set_xlim(-1, threads * (1.35 if notes else 1))
@@ -240,16 +242,17 @@ def _draw_threads(axes: "Axes", phases: Iterable[Phase], threads: int, *, notes:
 
 def _draw_banks(axes: "Axes", phases: Iterable[Phase], width: int) -> None:
     """A row for each phase, a cell for each bank: the words that the worst warp wants of it at one time."""
+    phases = list(phases)
     shown = [phase for phase in phases if phase.accesses]
     for row, phase in enumerate(shown):
-        hits = _hits(max(phase.accesses, key=lambda access: access.degree(width)), width)
+        hits = _hits(max(phase.accesses, key=lambda access: (access.degree(width), len(access.threads))), width)
         for count in sorted(set(hits.values())):
             banks = [bank for bank, words in hits.items() if words == count]
             _boxes(axes, banks, row, color=_BANK_COLOURS[min(count, len(_BANK_COLOURS)) - 1])
         degree = phase.degree(width)
         axes.text(BANKS + 0.5, row, f"{degree}-way" if degree > 1 else "no conflict", va="center", fontsize=7)
     axes.set_title(f"Banks hit by the worst {'warp' if width == BANK_BYTES else 'half-warp'}, {width}-byte elements")
-    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_ylim(len(phases) - 0.5, -0.5)  # rows as high as in the other pictures, if fewer
     axes.set_xlim(-1, BANKS + 7)
     axes.set_yticks(range(len(shown)), [_name(phase) for phase in shown], fontsize=7)
     axes.set_xticks(range(0, BANKS + 1, 4))
