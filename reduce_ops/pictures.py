@@ -44,8 +44,9 @@ def draw(explanation: Explanation, path: Path) -> None:
     """
     small = explain(explanation.rung.number, n=explanation.n, block_size=TREE_THREADS, scaled_down=True)
     phases = explanation.phases[:-1]
-    with figure_for(path, (10, 3.4 + 0.5 * len(phases)), explanation.as_json()) as figure:
-        rows = figure.add_gridspec(3, 1, height_ratios=(len(small.phases) + 1, len(phases), len(phases)))
+    heights = (len(small.phases) + 1, len(phases), max(2, sum(bool(phase.accesses) for phase in phases)))
+    with figure_for(path, (10, 2.6 + 0.18 * sum(heights)), explanation.as_json()) as figure:
+        rows = figure.add_gridspec(3, 1, height_ratios=heights)
         rung = explanation.rung
         figure.suptitle(f"v{rung.number}, {rung.title}", x=0.01, ha="left", fontsize=12)
         _draw_tree(figure.add_subplot(rows[0]), small)
@@ -242,17 +243,16 @@ def _draw_threads(axes: "Axes", phases: Iterable[Phase], threads: int, *, notes:
 
 def _draw_banks(axes: "Axes", phases: Iterable[Phase], width: int) -> None:
     """A row for each phase, a cell for each bank: the words that the worst warp wants of it at one time."""
-    phases = list(phases)
     shown = [phase for phase in phases if phase.accesses]
     for row, phase in enumerate(shown):
-        hits = _hits(max(phase.accesses, key=lambda access: (access.degree(width), len(access.threads))), width)
+        hits = _hits(max(phase.accesses, key=lambda access: (access.degree(width), -access.requests)), width)
         for count in sorted(set(hits.values())):
             banks = [bank for bank, words in hits.items() if words == count]
             _boxes(axes, banks, row, color=_BANK_COLOURS[min(count, len(_BANK_COLOURS)) - 1])
         degree = phase.degree(width)
         axes.text(BANKS + 0.5, row, f"{degree}-way" if degree > 1 else "no conflict", va="center", fontsize=7)
     axes.set_title(f"Banks hit by the worst {'warp' if width == BANK_BYTES else 'half-warp'}, {width}-byte elements")
-    axes.set_ylim(len(phases) - 0.5, -0.5)  # rows as high as in the other pictures, if fewer
+    axes.set_ylim(max(2, len(shown)) - 0.5, -0.5)
     axes.set_xlim(-1, BANKS + 7)
     axes.set_yticks(range(len(shown)), [_name(phase) for phase in shown], fontsize=7)
     axes.set_xticks(range(0, BANKS + 1, 4))
