@@ -44,8 +44,8 @@ def draw(explanation: Explanation, path: Path) -> None:
     """
     small = explain(explanation.rung.number, n=explanation.n, block_size=TREE_THREADS, scaled_down=True)
     phases = explanation.phases[:-1]
-    heights = (len(small.phases) + 1, len(phases), max(2, sum(bool(phase.accesses) for phase in phases)))
-    with figure_for(path, (10, 2.6 + 0.18 * sum(heights)), explanation.as_json()) as figure:
+    heights = (len(small.phases) + 1, len(phases), max(5, sum(bool(phase.accesses) for phase in phases)))
+    with figure_for(path, (10, 2.8 + 0.19 * sum(heights)), explanation.as_json()) as figure:
         rows = figure.add_gridspec(3, 1, height_ratios=heights)
         rung = explanation.rung
         figure.suptitle(f"v{rung.number}, {rung.title}", x=0.01, ha="left", fontsize=12)
@@ -252,7 +252,7 @@ def _draw_banks(axes: "Axes", phases: Iterable[Phase], width: int) -> None:
         degree = phase.degree(width)
         axes.text(BANKS + 0.5, row, f"{degree}-way" if degree > 1 else "no conflict", va="center", fontsize=7)
     axes.set_title(f"Banks hit by the worst {'warp' if width == BANK_BYTES else 'half-warp'}, {width}-byte elements")
-    axes.set_ylim(max(2, len(shown)) - 0.5, -0.5)
+    axes.set_ylim(max(5, len(shown)) - 0.5, -0.5)
     axes.set_xlim(-1, BANKS + 7)
     axes.set_yticks(range(len(shown)), [_name(phase) for phase in shown], fontsize=7)
     axes.set_xticks(range(0, BANKS + 1, 4))
