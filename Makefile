@@ -5,7 +5,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 CPP_FILES = $(shell find csrc benchmarks tests -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help bench test lint format sanitize clean distclean FORCE
+.PHONY: help bench test lint format docs sanitize clean distclean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -24,6 +24,10 @@ format: .venv/.ready-dev  ## format C++, CUDA and Python in place
 	@$(PY) -c 'import clang_format; clang_format.clang_format()' -i $(CPP_FILES)
 	@$(PY) -m ruff check --fix-only --quiet .
 	@$(PY) -m ruff format --quiet .
+
+docs: build/.ready  ## draw the pictures and fill in the tables and excerpts of README.md and docs
+	@PYTHONPATH=. $(PY) docs/draw.py
+	@$(PY) benchmarks/update_readme.py
 
 sanitize:  ## run compute-sanitizer over the kernels (needs a GPU and nvcc, no set-up)
 	@bash tests/sanitize.sh $(ARGS)

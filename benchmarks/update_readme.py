@@ -1,17 +1,23 @@
-"""Writes the tables of README.md from committed results: ``python benchmarks/update_readme.py [--check]``.
+"""Fills in README.md and docs/*.md from committed results and sources: ``benchmarks/update_readme.py [--check]``.
 
-A table stands between ``<!-- table: FILE -->`` and ``<!-- end -->``, FILE being what ``bench --json`` wrote.
+What is filled in stands between a line that says what, and ``<!-- end -->``:
+
+    <!-- table: FILE -->                what ``bench --json``, ``profile --json`` or another benchmark wrote, as a table
+    <!-- claims: FILE -->               what ``profile --json`` counted of what goes around about the ladder
+    <!-- gain: FILE sum_vN -->          one rung of ``bench --json``, as a sentence
+    <!-- code: FILE | FIRST | LAST -->  the lines of a source from one that contains FIRST to the next with LAST
 """
 
 import argparse
 import json
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|claims|gain|code): ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def ladder_table(report: dict[str, Any]) -> str:
@@ -85,39 +91,192 @@ def dims_table(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def order_table(report: dict[str, Any]) -> str:
+    """Return the Markdown table of the errors of several orders of addition."""
+    names = list(report["rows"][0]["errors"])
+    lines = [
+        f"| {report['dtype']} input | elements | {' | '.join(names)} | bound of the canonical order |",
+        "|---|--:" + "|--:" * len(names) + "|--:|",
+    ]
+    for row in report["rows"]:
+        errors = " | ".join(f"{value:,.0f}" if value >= 10 else f"{value:.2g}" for value in row["errors"].values())
+        lines.append(f"| {row['input']} | {row['n']:,} | {errors} | {row['bound']} |")
+    lines += ["", f"{versions(report['environment'])}."]
+    return "\n".join(lines) + "\n"
+
+
+def profile_table(report: dict[str, Any]) -> str:
+    """Return the Markdown table of what was counted, and the list of what differs from the prediction."""
+    lines = [
+        "| operator | dtype | us | GB/s | occupancy | instructions | lanes on, an instruction "
+        "| bank conflicts, counted | predicted | lanes a shared read, counted | predicted | barriers | shuffles |",
+        "|---|---|" + "--:|" * 11,
+    ]
+    differences = []
+    for kernel in report["kernels"]:
+        counters = kernel["counters"]
+        items = {item["quantity"]: item for item in kernel["comparisons"]}
+        conflicts = [items[f"bank conflicts, {kind}"] for kind in ("reads", "writes")]
+        lanes = items["lanes a shared read"]
+        counted, predicted = (sum(item[side] for item in conflicts) for side in ("counted", "predicted"))
+        size = report["n"] * (4 if kernel["dtype"] == "float32" else 8)
+        lines.append(
+            f"| `{kernel['name']}` | {kernel['dtype']} | {counters['seconds'] * 1e6:.1f} "
+            f"| {size / counters['seconds'] / 1e9:.0f} | {counters['occupancy']:.0%} "
+            f"| {counters['instructions'] / 1e6:.2f} M | {counters['threads_not_predicated_off']:.1f} "
+            f"| {counted:,.0f} | {predicted:,.0f} "
+            f"| {lanes['counted']:.2f} | {lanes['predicted']:.2f} "
+            f"| {items['block barriers']['counted']:,.0f} | {items['shuffles']['counted']:,.0f} |"
+        )
+        differences += [
+            f"- `{kernel['name']}` {kernel['dtype']}, {item['quantity']}: predicted {item['predicted']:.6g}, counted "
+            f"{item['counted']:.6g}" + (f"; {note(item['note'])}" if item["note"] else "")
+            for item in kernel["comparisons"]
+            if not item["agrees"]
+        ]
+    quantities = sum(len(kernel["comparisons"]) for kernel in report["kernels"])
+    lines += ["", f"First pass of {report['n']:,} elements. {versions(report['environment'])}."]
+    lines += [
+        "",
+        f"{quantities - len(differences)} of {quantities} predictions are within 1 % of the count. The others:",
+    ]
+    return "\n".join([*lines, "", *differences]) + "\n"
+
+
+def note(text: str) -> str:
+    """Return a note with its machine instruction marked as code."""
+    words, colon, sass = text.rpartition(": ")
+    return f"{words}{colon}`{sass}`"
+
+
 def versions(environment: dict[str, Any]) -> str:
     """Return what a figure stands with."""
-    return (
-        f"{environment['device']}, driver {environment['driver']}, CUDA {environment['cuda']}, PyTorch "
-        f"{environment['torch']}, commit {environment['commit']}, {environment['date']}"
-    )
+    parts = [environment["device"]]
+    parts += [f"{name} {environment[key]}" for key, name in VERSIONS.items() if key in environment]
+    return ", ".join([*parts, environment["date"]])
 
 
-TABLES = {"ladder": ladder_table, "sum": sum_table, "dims": dims_table}
+VERSIONS = {
+    "driver": "driver",
+    "cuda": "CUDA",
+    "torch": "PyTorch",
+    "numpy": "NumPy",
+    "ncu": "Nsight Compute",
+    "commit": "commit",
+}
+
+TABLES = {
+    "ladder": ladder_table,
+    "sum": sum_table,
+    "dims": dims_table,
+    "order": order_table,
+    "profile": profile_table,
+}
+
+
+def load(file: str) -> dict[str, Any]:
+    """Return a file of results."""
+    return json.loads((ROOT / file).read_text())
 
 
 def table(file: str) -> str:
     """Return the table for one file of results."""
-    report = json.loads((ROOT / file).read_text())
+    report = load(file)
     return TABLES[report["benchmark"]](report)
 
 
+def gain(argument: str) -> str:
+    """Return what one rung measured, as a sentence: ``FILE sum_vN``."""
+    file, name = argument.split()
+    report = load(file)
+    (row,) = [row for row in report["rows"] if row["name"] == name]
+    step = "" if row["step"] is None else f", {row['step']:.2f} times the speed of the rung before"
+    speed = (
+        f"{row['bytes_per_second'] / 1e9:.0f} GB/s, {row['read_share']:.0%} of what a kernel that only reads reaches"
+    )
+    where = f"{report['environment']['device']}, {report['n']:,} x {report['dtype']}"
+    return f"**{row['seconds'] * 1e6:.1f} us{step}**: {speed} ({where}).\n"
+
+
+def claims(file: str) -> str:
+    """Return what was counted of each of the claims that docs/ladder.md lists, by their numbers."""
+    kernels = {kernel["name"]: kernel for kernel in load(file)["kernels"] if kernel["dtype"] == "float32"}
+    v0, v1, v4, v5, v6, v7, v8 = (kernels[f"sum_v{number}"] for number in (0, 1, 4, 5, 6, 7, 8))
+
+    def counted(kernel: dict[str, Any], *quantities: str) -> float:
+        return sum(item["counted"] for item in kernel["comparisons"] if item["quantity"] in quantities)
+
+    def conflicts(kernel: dict[str, Any]) -> float:
+        return counted(kernel, "bank conflicts, reads", "bank conflicts, writes")
+
+    def blocks(kernel: dict[str, Any]) -> int:  # each of the 8 warps of a block meets the first barrier once
+        return int(next(line["warps"] for line in kernel["lines"] if line["sass"].startswith("BAR"))) // 8
+
+    def a_warp(kernel: dict[str, Any]) -> str:
+        return f"{kernel['counters']['instructions'] / blocks(kernel) / 8:.1f}"
+
+    def microseconds(kernel: dict[str, Any]) -> str:
+        return f"{kernel['counters']['seconds'] * 1e6:.1f} us"
+
+    rounds = [phase for phase in v1["phases"] if phase["name"].startswith("d =")]
+    far = sum(phase["conflicts"] for phase in rounds if int(phase["name"][4:]) >= 8)
+    near = sum(phase["conflicts"] for phase in rounds) - far
+    guarded = next(line["sass"] for line in v1["lines"] if line["sass"].startswith("@") and "LDS" in line["sass"])
+    waiting = [line["sass"] for line in v4["lines"] if line["sass"].startswith("BAR")]
+    distance_32 = sum(line["warps"] for line in v5["lines"] if "LDS" in line["sass"] and "+0x80]" in line["sass"])
+    facts = [
+        f"Bank conflicts: v0 {conflicts(v0):,.0f}, v1 {conflicts(v1):,.0f}.",
+        f"Predicted are {near} conflicts a block up to d = 4 and {far} from d = 8 on; counted "
+        f"{conflicts(v1) / blocks(v1):.1f} a block.",
+        f"At work in the rounds are {', '.join(format(phase['lanes'], 'g') for phase in rounds)} lanes a warp. Counted "
+        f"in all shared reads, `{guarded}` among them: {counted(v1, 'lanes a shared read'):.2f}, in v0 "
+        f"{counted(v0, 'lanes a shared read'):.2f}. Lanes active an instruction, predicated off or not: "
+        f"{v1['counters']['threads_an_instruction']:.1f}, in v0 {v0['counters']['threads_an_instruction']:.1f}; "
+        f"instructions a warp: {a_warp(v1)}, in v0 {a_warp(v0)}.",
+        f"v4 has {len(waiting)} instructions that make a block wait and executed {counted(v4, 'block barriers'):,.0f}: "
+        "its six last steps wait by warp.",
+        f"Instructions a warp: v4 {a_warp(v4)}, v5 {a_warp(v5)}. Time: {microseconds(v4)}, {microseconds(v5)}.",
+        f"Barriers, one a warp: v6 {counted(v6, 'block barriers'):,.0f}, v7 {counted(v7, 'block barriers'):,.0f}, v8 "
+        f"{counted(v8, 'block barriers'):,.0f}. Instructions a warp: v6 {a_warp(v6)}, v7 {a_warp(v7)}, v8 {a_warp(v8)}."
+        f" Time: {microseconds(v6)}, {microseconds(v7)}, {microseconds(v8)}.",
+        f"In v5, unrolled, words at distance 32 (`+0x80`) are read {distance_32 / blocks(v5):g} time a block.",
+    ]
+    return "".join(f"{number}. {fact}\n" for number, fact in enumerate(facts, 1))
+
+
+def code(argument: str) -> str:
+    """Return an excerpt of a source: ``FILE | text of its first line | text of its last line``."""
+    file, first, last = argument.split(" | ")
+    lines = (ROOT / file).read_text().splitlines()
+    starts = [i for i, line in enumerate(lines) if first in line]
+    if len(starts) != 1:
+        raise ValueError(f"{file}: {len(starts)} lines contain {first!r}")
+    end = next((i for i, line in enumerate(lines) if i >= starts[0] and last in line), None)
+    if end is None:
+        raise ValueError(f"{file}: no line from there on contains {last!r}")
+    return "```cpp\n" + textwrap.dedent("\n".join(lines[starts[0] : end + 1])) + "\n```\n"
+
+
+FILL = {"table": table, "claims": claims, "gain": gain, "code": code}
+
+
 def main() -> int:
-    """Rewrite README.md, or with --check say whether it would change."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if README.md is out of date")
+    """Rewrite the files, or with --check say which of them would change."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a file is out of date")
     check = parser.parse_args().check
 
-    readme = ROOT / "README.md"
-    old = readme.read_text()
-    new = BLOCK.sub(lambda m: m[1] + table(m[2]) + m[3], old)
-    if new == old:
-        return 0
-    if check:
-        print("README.md is out of date: run python benchmarks/update_readme.py", file=sys.stderr)
-        return 1
-    readme.write_text(new)
-    return 0
+    stale = []
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        old = path.read_text()
+        new = BLOCK.sub(lambda m: m[1] + FILL[m[2]](m[3]) + m[4], old)
+        if new != old:
+            stale.append(path.relative_to(ROOT).as_posix())
+            if not check:
+                path.write_text(new)
+    if check and stale:
+        print(f"{', '.join(stale)} out of date: run python benchmarks/update_readme.py", file=sys.stderr)
+    return 1 if check and stale else 0
 
 
 if __name__ == "__main__":

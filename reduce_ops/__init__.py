@@ -10,6 +10,7 @@ tensor(1000.)
 """
 
 from reduce_ops.canonical import sum
+from reduce_ops.explanation import Access, Explanation, Pass, Phase, Totals, explain
 from reduce_ops.ladder import (
     LADDER,
     Rung,
@@ -28,8 +29,14 @@ from reduce_ops.override import override_aten, set_override_aten
 
 __all__ = [
     "LADDER",
+    "Access",
+    "Explanation",
+    "Pass",
+    "Phase",
     "Rung",
+    "Totals",
     "block_sums",
+    "explain",
     "override_aten",
     "set_override_aten",
     "sum",

@@ -1,9 +1,10 @@
-"""The command line: ``python -m reduce_ops bench``."""
+"""The command line: ``python -m reduce_ops`` with ``bench``, ``explain`` or ``profile``."""
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,9 +13,9 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from reduce_ops import bench_dims, bench_ladder, bench_sum
+from reduce_ops.explanation import REFERENCE_N, Explanation, explain
+from reduce_ops.explanation_view import view
 from reduce_ops.ladder import LADDER, Rung
-from reduce_ops.tensor_file import read_tensor
 
 DTYPES = {
     name: getattr(torch, name)
@@ -44,7 +45,16 @@ def _rungs(text: str) -> list[Rung]:
     return [rung for rung in LADDER if rung.number in numbers]
 
 
+def _rung(text: str) -> Rung:
+    rungs = _rungs(text)
+    if len(rungs) != 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than one rung")
+    return rungs[0]
+
+
 def _tensor(text: str) -> torch.Tensor:
+    from reduce_ops.tensor_file import read_tensor
+
     try:
         return read_tensor(Path(text))
     except ValueError as error:
@@ -68,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         "race", nargs="?", choices=("ladder", "sum", "dims"), default="ladder", help="what to race (default ladder)"
     )
     source = bench.add_mutually_exclusive_group()
-    source.add_argument("--n", type=_count, help=f"ladder: elements (default 32 * 2**20 = {bench_ladder.REFERENCE_N})")
+    source.add_argument("--n", type=_count, help=f"ladder: elements (default 32 * 2**20 = {REFERENCE_N})")
     source.add_argument(
         "--input", type=_tensor, metavar="FILE", help="ladder: sum the tensor of a .npy, .pt or .safetensors"
     )
@@ -78,21 +88,109 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--rungs", type=_rungs, metavar="v0,v7", help="ladder: rungs (default all)")
     bench.add_argument("--plot", type=Path, metavar="FILE", help="sum, dims: also draw the figures, as .png or .svg")
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    bench.add_argument(
+        "--report",
+        type=Path,
+        metavar="DIR",
+        help="ladder: also write a page with pictures there, and a summary",
+    )
+    bench.add_argument(
+        "--compare", type=Path, nargs="+", metavar="FILE", help="ladder: show these results of others in the report too"
+    )
+    bench.set_defaults(run=_bench, parser=bench)
+
+    explain = commands.add_parser(
+        "explain",
+        help="show what a rung does, round by round",
+        description="Counts from the schedule that the rung's CPU twin runs: threads, bank conflicts, barriers, adds.",
+    )
+    explain.add_argument("rung", type=_rung, help="v0 to v8")
+    explain.add_argument("--n", type=_count, help=f"elements (default 32 * 2**20 = {REFERENCE_N})", default=REFERENCE_N)
+    explain.add_argument("--block-size", type=int, metavar="T", help="threads a block, where the rung takes it")
+    explain.add_argument("--against", type=_rung, metavar="vM", help="show another rung's totals beside it")
+    explain.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    explain.add_argument("--plot", type=Path, metavar="FILE", help="draw it, as .svg or .png, instead of printing it")
+    explain.set_defaults(run=_explain, parser=explain)
+
+    profile = commands.add_parser(
+        "profile",
+        help="set Nsight Compute's counters beside what explain predicts",
+        description="Runs ncu on the first pass of each rung, on float32 and float64. Needs a GPU and ncu on the PATH.",
+    )
+    profile.add_argument("--n", type=_count, help=f"elements (default 32 * 2**20 = {REFERENCE_N})", default=REFERENCE_N)
+    profile.add_argument("--rungs", type=_rungs, metavar="v0,v7", help="rungs (default all)", default=LADDER)
+    profile.add_argument("--json", type=Path, metavar="FILE", help="also write the counters there")
+    profile.set_defaults(run=_profile, parser=profile)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 if the run failed, 2 (by SystemExit) for bad arguments."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    for name, path in (("--json", options.json), ("--plot", options.plot)):
-        if path and not path.parent.is_dir():
-            parser.error(f"argument {name}: {path.parent} is not a folder")  # before minutes of measuring
+    options = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
+    return run(options)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    try:
+        explanation = explain(options.rung.number, n=options.n, block_size=options.block_size)
+        against = explain(options.against.number, n=options.n) if options.against else None
+    except (ValueError, RuntimeError) as error:
+        options.parser.error(str(error).partition("\n")[0])
+    if options.plot:
+        return _draw(explanation, options)
+    if options.json:
+        shown = explanation.as_json() | ({"against": against.as_json()} if against else {})
+        print(json.dumps(shown, indent=2))
+    else:
+        console = Console()
+        (console if console.is_terminal else Console(width=80)).print(view(explanation, against))
+    return 0
+
+
+def _draw(explanation: Explanation, options: argparse.Namespace) -> int:
+    from reduce_ops import pictures
+
+    _check_folders(options.parser, {"--plot": options.plot})
+    if options.against or options.json:
+        options.parser.error("argument --plot: goes with neither --against nor --json")
+    try:
+        pictures.draw(explanation, options.plot)
+    except (ValueError, OSError) as error:
+        options.parser.error(f"argument --plot: {error}")
+    return 0
+
+
+def _profile(options: argparse.Namespace) -> int:
+    from reduce_ops import profile
+
+    parser: argparse.ArgumentParser = options.parser
+    _check_folders(parser, {"--json": options.json})
+    try:
+        report = profile.run(options.n, options.rungs)
+    except profile.ProfileError as error:
+        print(f"profile: {error}", file=sys.stderr)
+        return 2
+    _publish(profile.table(report), profile.as_json(report), options.json)
+    return 0
+
+
+def _check_folders(parser: argparse.ArgumentParser, files: dict[str, Path | None]) -> None:
+    for name, path in files.items():  # before minutes of measuring
+        if path and (not path.parent.is_dir() or not os.access(path.parent, os.W_OK)):
+            parser.error(f"argument {name}: {path.parent} is not a folder that can be written to")
+
+
+def _bench(options: argparse.Namespace) -> int:
+    parser: argparse.ArgumentParser = options.parser
+    _check_folders(parser, {"--json": options.json, "--plot": options.plot})
     if options.race == "ladder":
         if options.plot:
-            parser.error("argument --plot: only the races of sum and dims are drawn")
+            parser.error("argument --plot: only the races of sum and dims are drawn; --report draws the ladder")
+        if options.compare and not options.report:
+            parser.error("argument --compare: needs --report")
     else:
-        for argument in ("n", "input", "rungs"):
+        for argument in ("n", "input", "rungs", "report", "compare"):
             if getattr(options, argument) is not None:
                 parser.error(f"argument --{argument}: only the ladder takes it, not {options.race}")
 
@@ -112,18 +210,35 @@ def _device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
+# The benchmarks are imported where they are needed: they take as long to import as `explain` to answer.
 def _bench_ladder(options: argparse.Namespace) -> int:
+    from reduce_ops import bench_ladder, report
+
+    others = []
+    if options.report:
+        try:  # before minutes of measuring
+            report.check_folder(options.report)
+            others = [report.read(path) for path in options.compare or ()]
+        except report.ReportError as error:
+            options.parser.error(str(error))
     if options.input is not None:
         x = options.input.to(_device(), DTYPES.get(options.dtype)).flatten()
     else:
-        n = options.n or bench_ladder.REFERENCE_N
+        n = options.n or REFERENCE_N
         x = bench_ladder.random_input(n, DTYPES[options.dtype or "float32"], _device())
-    report = bench_ladder.run(x, options.rungs or LADDER, show_progress=sys.stderr.isatty())
-    _publish(bench_ladder.table(report), bench_ladder.as_json(report), options.json)
+    run = bench_ladder.run(
+        x, options.rungs or LADDER, over_sizes=options.report is not None, show_progress=sys.stderr.isatty()
+    )
+    figures = bench_ladder.as_json(run)
+    _publish(bench_ladder.table(run), figures, options.json)
+    if options.report:
+        report.write(options.report, [figures, *others])
     return 0
 
 
 def _bench_over_cases(options: argparse.Namespace) -> int:
+    from reduce_ops import bench_dims, bench_sum
+
     races: dict[str, ModuleType] = {"sum": bench_sum, "dims": bench_dims}
     bench = races[options.race]
     report = bench.run(bench.cases(_device(), DTYPES.get(options.dtype)), show_progress=sys.stderr.isatty())

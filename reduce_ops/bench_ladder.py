@@ -11,10 +11,11 @@ from rich.table import Table
 from torch import Tensor
 
 from reduce_ops import _library, measure
+from reduce_ops.explanation import REFERENCE_N as REFERENCE_N
 from reduce_ops.ladder import LADDER, Rung
 
-REFERENCE_N = 32 * 2**20
-"""The ladder's reference size, at which published figures are given too."""
+READ = "read only"
+"""The contender that only reads: no sum is faster."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,16 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Size:
+    """All contenders on the first n elements of the input."""
+
+    n: int
+    bytes: int
+    seconds: dict[str, float]
+    """Of one call, by contender."""
+
+
+@dataclass(frozen=True)
 class Report:
     """One run: what ``--json`` writes."""
 
@@ -50,6 +61,8 @@ class Report:
     read_seconds: float
     read_bytes_per_second: float
     rows: list[Row]
+    sizes: list[Size]
+    """What is drawn against n; empty where nobody asked for it."""
 
 
 def random_input(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -64,19 +77,37 @@ def random_input(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.rand(n, generator=generator, device=device, dtype=torch.float32).to(dtype)
 
 
-def run(x: Tensor, rungs: Sequence[Rung] = LADDER, *, show_progress: bool = False) -> Report:
-    """Time the rungs, ``torch.sum`` and the read-only kernel on ``x``, in one run on the same buffers."""
+SMALLEST = 2**10
+"""Elements from which on times are drawn against n: there, a launch is all that takes time."""
+
+
+def run(x: Tensor, rungs: Sequence[Rung] = LADDER, *, over_sizes: bool = False, show_progress: bool = False) -> Report:
+    """Time the rungs, ``torch.sum`` and the read-only kernel on ``x``, in one run on the same buffers.
+
+    Args:
+        x: The input, of one dimension.
+        rungs: The rungs to time.
+        over_sizes: Whether they, and ``reduce.sum``, are also timed on the first 2**10, 2**12, ... elements.
+        show_progress: Whether to show a bar on standard error.
+    """
     _library.load("reduce_ops_bench")
-    functions: dict[str, measure.Function] = {"read only": torch.ops.reduce_bench.read}
+    functions: dict[str, measure.Function] = {READ: torch.ops.reduce_bench.read}
     functions |= {rung.name: getattr(torch.ops.reduce, rung.name) for rung in rungs}
     functions["torch.sum"] = _torch_sum(x)
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not show_progress) as progress:
-        task = progress.add_task("timing", total=2 * len(functions) - 1)
+        counts = [SMALLEST * 4**i for i in range(32) if SMALLEST * 4**i < x.numel()] + [x.numel()] if over_sizes else []
+        task = progress.add_task("timing", total=2 * len(functions) - 1 + len(counts))
+        contenders = functions | {"reduce.sum": torch.ops.reduce.sum}
+        sizes = []
+        for n in counts:
+            times = measure.call_times(contenders, x[:n].clone())  # a view of x would be copied with all of x
+            sizes.append(Size(n, n * x.element_size(), {name: time.median for name, time in times.items()}))
+            progress.advance(task)
         call = measure.call_times(functions, x, tick=lambda: progress.advance(task))
-        del functions["read only"]
+        del functions[READ]
         progress.update(task, description="host cost")
         host = measure.host_times(functions, x, tick=lambda: progress.advance(task))
 
@@ -92,14 +123,14 @@ def run(x: Tensor, rungs: Sequence[Rung] = LADDER, *, show_progress: bool = Fals
                 seconds=seconds,
                 iqr=call[name].iqr,
                 bytes_per_second=x.nbytes / seconds,
-                read_share=call["read only"].median / seconds,
+                read_share=call[READ].median / seconds,
                 step=call[before].median / seconds if before in call else None,
                 over_torch_sum=call["torch.sum"].median / seconds,
                 host_seconds=host[name].median,
                 relative_error=_relative_error(function(x), reference),
             )
         )
-    read_seconds = call["read only"].median
+    read_seconds = call[READ].median
     return Report(
         benchmark="ladder",
         environment=measure.environment(x.device),
@@ -109,6 +140,7 @@ def run(x: Tensor, rungs: Sequence[Rung] = LADDER, *, show_progress: bool = Fals
         read_seconds=read_seconds,
         read_bytes_per_second=x.nbytes / read_seconds,
         rows=rows,
+        sizes=sizes,
     )
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.benchmark import Timer
 
 Function = Callable[[Tensor], Tensor]
 
@@ -57,6 +56,10 @@ def copy_of_view(x: Tensor) -> Tensor:
 
 
 def _timer_times(functions: Mapping[str, Function], x: Tensor, tick: Callable[[], None]) -> dict[str, Time]:
+    from torch.utils.benchmark import (
+        Timer,  # with nvcc but no GPU it warns when imported: only who times is to see that
+    )
+
     times = {}
     for name, function in functions.items():
         timer = Timer("function(x)", globals={"function": function, "x": x}, num_threads=torch.get_num_threads())

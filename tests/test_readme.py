@@ -1,33 +1,118 @@
-"""README.md shows what it says: its tables are those of the committed results, its examples run."""
+"""README.md and docs/ show what they say: tables are of the committed results, code is the sources', examples run."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from reduce_ops import LADDER
+from reduce_ops.__main__ import _parser, main
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+PAGES = {path.name: path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+EACH_PAGE = pytest.mark.parametrize("page", PAGES)
 
 
-def test_tables_are_up_to_date() -> None:
-    script = ROOT / "benchmarks" / "update_readme.py"
-    result = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+def blocks(language: str, text: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    return load("update_readme")
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_and_excerpts_are_up_to_date() -> None:
+    path = ROOT / "benchmarks" / "update_readme.py"
+    result = subprocess.run([sys.executable, path, "--check"], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "| `sum_v7` |" in README
 
 
+def test_an_excerpt_follows_its_source(script: ModuleType) -> None:
+    text = script.code("csrc/ladder/v2_no_bank_conflict.cuh | for (unsigned d = | __syncthreads();")
+    assert text.startswith("```cpp\nfor (unsigned d = blockDim.x / 2;")
+    assert text.endswith("\n  __syncthreads();\n```\n")
+    for gone in ("no such line | }", "for (unsigned d = | no such line", "// | }"):
+        with pytest.raises(ValueError, match=r"v2_no_bank_conflict\.cuh: "):
+            script.code(f"csrc/ladder/v2_no_bank_conflict.cuh | {gone}")
+
+
+def test_the_ladder_shows_every_rung() -> None:
+    page = PAGES["ladder.md"]
+    for rung in LADDER:
+        section = page.partition(f"\n## v{rung.number}, {rung.title}\n")[2].partition("\n## ")[0]
+        assert f"(pictures/v{rung.number}.svg)" in section
+        (code,) = blocks("cpp", section)
+        assert 3 <= code.count("\n") <= 16
+        assert f"csrc/ladder/v{rung.number}_" in section
+        assert f"ladder_h200.json {rung.name} -->" in section
+        assert "What limits it" in section
+
+
 def test_there_are_examples() -> None:
-    assert EXAMPLES
+    assert blocks("python", README) and blocks("python", PAGES["order.md"])
 
 
-def test_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
+@EACH_PAGE
+def test_examples_run(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     """In order and in one namespace, as a reader would type them."""
     namespace: dict[str, object] = {}
-    for code in EXAMPLES:
-        exec(compile(code, "README.md", "exec"), namespace)
-        assert "tensor(" in capsys.readouterr().out
+    for code in blocks("python", PAGES[page]):
+        exec(compile(code, page, "exec"), namespace)
+        assert "print(" not in code or "tensor(" in capsys.readouterr().out
+
+
+@EACH_PAGE
+def test_commands_are_commands(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes no GPU and no minutes is run, the rest is taken apart as the command line would."""
+    monkeypatch.chdir(tmp_path)
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for line in "".join(blocks("sh", PAGES[page])).splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["make"]:
+            assert words[1] in targets
+        elif words[:4] == ["python", "-m", "reduce_ops", "explain"]:
+            assert main(words[3:]) == 0
+        elif words[:3] == ["python", "-m", "reduce_ops"]:
+            _parser().parse_args(words[3:])
+        else:
+            assert not words, line
+
+
+@EACH_PAGE
+def test_links_lead_somewhere(page: str) -> None:
+    folder = ROOT if page == "README.md" else ROOT / "docs"
+    text = re.sub(r"^```.*?^```", "", PAGES[page], flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        assert re.match(r"https?:", target) or (folder / target).exists(), target
+
+
+def test_the_errors_of_the_canonical_order_are_still_those() -> None:
+    """They are the same on every machine, so the committed figures can be computed again."""
+    module = load("order_errors")
+    report = json.loads((ROOT / "benchmarks" / "results" / "order_cpu.json").read_text())
+    rows = {row["input"]: row for row in report["rows"]}
+    for name, x in module.inputs().items():
+        row = rows.pop(name)
+        error = module.error(x, float(module.canonical_sum(module.torch.from_numpy(x))))
+        assert error == row["errors"]["canonical order"], name
+        assert error <= row["bound"], name
+    assert not rows

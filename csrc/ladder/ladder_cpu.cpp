@@ -69,6 +69,7 @@ template <typename Acc>
 void run(const Round& round, int threads, Values<Acc>& value) {
   switch (round.step) {
     case Step::shared:
+    case Step::fetch:  // nobody else reads the slot afterwards: it may stand for the worker's register
       for (int i = 0; i < round.workers; ++i) {
         const int slot = i * round.slot_step;
         value[slot] += value[slot + round.distance];
@@ -92,7 +93,7 @@ void run_pass_typed(const Rung& rung, const Grid& grid, const at::Tensor& a, con
   const In* in = static_cast<const In*>(a.const_data_ptr());
   Out* out = static_cast<Out*>(sums.mutable_data_ptr());
   const int64_t n = a.numel();
-  const auto rounds = make_rounds(rung.number, grid.threads);
+  const auto rounds = make_schedule(rung.number, grid.threads).rounds;
   const int64_t grain = std::max<int64_t>(1, kGrain / (grid.elements * grid.threads));
   at::parallel_for(0, grid.blocks, grain, [&](int64_t begin, int64_t end) {
     Values<Acc> value;

@@ -3,19 +3,21 @@
 namespace reduce_ops::ladder {
 namespace {
 
+using Rounds = std::vector<Round>;
+
 /// distance = first, first / 2, ..., last: the first `distance` threads add the upper half to the lower half.
-void halve(std::vector<Round>& rounds, int first, int last) {
-  for (int d = first; d >= last; d /= 2) rounds.push_back({Step::shared, d, 1, 1, d});
+void halve(Rounds& rounds, int first, int last) {
+  for (int d = first; d >= last; d /= 2) rounds.push_back({Step::shared, d, 1, 1, d, Barrier::block});
 }
 
 /// Warp 0 alone, every lane in every step.
-void fold_last_warp_in_shared(std::vector<Round>& rounds) {
-  for (int d = kWarpSize; d >= 1; d /= 2) rounds.push_back({Step::shared, kWarpSize, 1, 1, d});
+void fold_last_warp_in_shared(Rounds& rounds) {
+  for (int d = kWarpSize; d >= 1; d /= 2) rounds.push_back({Step::shared, kWarpSize, 1, 1, d, Barrier::warp});
 }
 
 /// Every lane of `threads` / 32 warps in every step.
-void fold_warps_by_shuffle(std::vector<Round>& rounds, int threads, int first) {
-  for (int d = first; d >= 1; d /= 2) rounds.push_back({Step::shuffle, threads, 1, 1, d});
+void fold_warps_by_shuffle(Rounds& rounds, int threads, int first) {
+  for (int d = first; d >= 1; d /= 2) rounds.push_back({Step::shuffle, threads, 1, 1, d, Barrier::none});
 }
 
 }  // namespace
@@ -30,37 +32,84 @@ const std::vector<Rung>& rungs() {
   return list;
 }
 
-std::vector<Round> make_rounds(int version, int block_size) {
-  std::vector<Round> rounds;
+std::string to_string(Load load) {
+  switch (load) {
+    case Load::keep:
+      return "keep";
+    case Load::store:
+      return "store";
+    case Load::accumulate:
+      return "accumulate";
+  }
+  return {};
+}
+
+std::string to_string(Step step) {
+  switch (step) {
+    case Step::shared:
+      return "shared";
+    case Step::fetch:
+      return "fetch";
+    case Step::shuffle:
+      return "shuffle";
+    case Step::collect:
+      return "collect";
+  }
+  return {};
+}
+
+std::string to_string(Barrier barrier) {
+  switch (barrier) {
+    case Barrier::none:
+      return "none";
+    case Barrier::warp:
+      return "warp";
+    case Barrier::block:
+      return "block";
+  }
+  return {};
+}
+
+Schedule make_schedule(int version, int block_size) {
+  Schedule schedule{Load::store, {}};
+  Rounds& rounds = schedule.rounds;
   switch (version) {
     case 0:  // every 2d-th thread adds its neighbour at distance d
-      for (int d = 1; d < block_size; d *= 2) rounds.push_back({Step::shared, block_size / (2 * d), 2 * d, 2 * d, d});
+      for (int d = 1; d < block_size; d *= 2) {
+        rounds.push_back({Step::shared, block_size / (2 * d), 2 * d, 2 * d, d, Barrier::block});
+      }
       break;
     case 1:  // the same adds, done by the first threads
-      for (int d = 1; d < block_size; d *= 2) rounds.push_back({Step::shared, block_size / (2 * d), 1, 2 * d, d});
+      for (int d = 1; d < block_size; d *= 2) {
+        rounds.push_back({Step::shared, block_size / (2 * d), 1, 2 * d, d, Barrier::block});
+      }
       break;
     case 2:
     case 3:
       halve(rounds, block_size / 2, 1);
       break;
+    case 6:
+      schedule.load = Load::accumulate;
+      [[fallthrough]];
     case 4:
     case 5:
-    case 6:
       halve(rounds, block_size / 2, 2 * kWarpSize);
       fold_last_warp_in_shared(rounds);
       break;
     case 7:
+      schedule.load = Load::keep;
       fold_warps_by_shuffle(rounds, block_size, kWarpSize / 2);
-      rounds.push_back({Step::collect, block_size / kWarpSize, kWarpSize, 1, 0});
+      rounds.push_back({Step::collect, block_size / kWarpSize, kWarpSize, 1, 0, Barrier::block});
       fold_warps_by_shuffle(rounds, kWarpSize, block_size / kWarpSize / 2);
       break;
     case 8:
+      schedule.load = Load::accumulate;
       halve(rounds, block_size / 2, 2 * kWarpSize);
-      rounds.push_back({Step::shared, kWarpSize, 1, 1, kWarpSize});  // shared memory into registers
+      rounds.push_back({Step::fetch, kWarpSize, 1, 1, kWarpSize, Barrier::none});
       fold_warps_by_shuffle(rounds, kWarpSize, kWarpSize / 2);
       break;
   }
-  return rounds;
+  return schedule;
 }
 
 }  // namespace reduce_ops::ladder

@@ -1,6 +1,6 @@
 // The schedule of every rung: how a pass cuts its input into blocks, and which thread adds what to what in every
-// round of a block. The CPU twin runs it, and pictures of the ladder are drawn from it, so that a picture
-// cannot drift from the arithmetic. Plain C++: no CUDA, no PyTorch.
+// round of a block. The CPU twin runs it, and `python -m reduce_ops explain` counts and draws it, so that
+// neither can drift from the arithmetic. Plain C++: no CUDA, no PyTorch.
 
 #pragma once
 
@@ -58,12 +58,25 @@ BasicGrid<Int> make_grid(const Rung& rung, int block_size, const Int& n) {
   return {block_size, elements, ceil_div(n, elements * block_size)};
 }
 
+/// Where a thread sums its elements, and where the sum is when the rounds begin.
+enum class Load {
+  keep,        // in a register, where it stays
+  store,       // in a register, then one store into slot t of shared memory
+  accumulate,  // in slot t of shared memory: the identity is stored there, then every element added into it
+};
+
 /// What one round does with a block's values: value t starts as the sum of the elements of thread t.
 enum class Step {
   shared,   // values live in shared memory: value[slot] += value[slot + distance]
+  fetch,    // as above, but the sum is not stored: it stays in the worker's register
   shuffle,  // values live in registers: as above within a warp; a lane that would look past it takes its own
   collect,  // lane 0 of each warp hands its value to warp 0: value[w] = value[w * kWarpSize], identity beyond
 };
+
+/// What threads wait for between the writes of a round and what comes next: nothing, their warp, or the whole block.
+/// (A collect is a store, this barrier, and a load.) Where the block waits, all its warps walk through the round;
+/// elsewhere only those that have a worker.
+enum class Barrier { none, warp, block };
 
 /// One round. Worker i = 0 .. workers-1 is thread i * thread_step and adds into slot i * slot_step. All workers
 /// read before any writes.
@@ -73,9 +86,22 @@ struct Round {
   int thread_step;
   int slot_step;
   int distance;
+  Barrier barrier;
 };
 
-/// The rounds of one block after loading, in order; afterwards value 0 is the block sum.
-std::vector<Round> make_rounds(int version, int block_size);
+/// What a block does: it loads, waits (unless the sums stay in registers), and runs the rounds in order; afterwards
+/// value 0 is the block sum, and thread 0 writes it.
+struct Schedule {
+  Load load;
+  std::vector<Round> rounds;
+};
+
+/// Names, for those who only read a schedule: those of the enumerators.
+std::string to_string(Load load);
+std::string to_string(Step step);
+std::string to_string(Barrier barrier);
+
+/// The schedule of rung vN with that many threads a block.
+Schedule make_schedule(int version, int block_size);
 
 }  // namespace reduce_ops::ladder

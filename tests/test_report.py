@@ -1,0 +1,198 @@
+"""``bench --report``: a page and a summary of what was measured, beside the results of others."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from reduce_ops import pictures, report
+from reduce_ops.__main__ import main
+
+ROOT = Path(__file__).resolve().parent.parent
+H200 = ROOT / "benchmarks" / "results" / "ladder_h200.json"
+FILES = {"index.html", "report.md", "waterfall.svg", "roofline.svg"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bench") / "report"
+    arguments = ["--n", "1500", "--rungs", "v0,v1", "--json", str(folder.parent / "figures.json")]
+    assert main(["bench", *arguments, "--report", str(folder), "--compare", str(H200)]) == 0
+    return folder
+
+
+def figures(folder: Path) -> dict:
+    return json.loads((folder.parent / "figures.json").read_text())
+
+
+def test_files(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert {path.name for path in folder.parent.iterdir()} == {"report", "figures.json"}
+
+
+def test_page_is_self_contained(folder: Path) -> None:
+    page = (folder / "index.html").read_text()
+    assert not re.search(r"""(src|href)=(?!"data:)""", page)
+    assert "<script" not in page and "@import" not in page and "url(" not in page
+    embedded = [base64.b64decode(data) for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)]
+    assert embedded == [(folder / name).read_bytes() for name in ("waterfall.svg", "roofline.svg")]
+    environment = figures(folder)["environment"]
+    for fact in (environment["device"], environment["commit"], environment["torch"], "NVIDIA H200"):
+        assert str(fact) in page
+
+
+def test_summary(folder: Path) -> None:
+    text = (folder / "report.md").read_text()
+    run = figures(folder)
+    side_by_side = text.partition("## Side by side\n")[2].partition("\n## ")[0]
+    h200 = json.loads(H200.read_text())
+    for row in h200["rows"]:
+        (line,) = [line for line in side_by_side.splitlines() if line.startswith(f"| {row['name']} |")]
+        ours, theirs = [cell.strip() for cell in line.split("|")[2:4]]
+        assert theirs == f"{row['bytes_per_second'] / 1e9:,.4g} ({row['read_share']:.0%})"
+        assert (ours != "") == (row["name"] in {entry["name"] for entry in run["rows"]})
+    for row in run["rows"]:
+        assert re.search(rf"^\| {row['name']} \| {row['title']} \| {row['seconds'] * 1e6:.1f} \|", text, re.MULTILINE)
+    for name in ("waterfall.svg", "roofline.svg"):
+        assert f"]({name})" in text
+    assert str(run["environment"]["commit"]) in text
+
+
+def test_sizes(folder: Path) -> None:
+    sizes = figures(folder)["sizes"]
+    assert [size["n"] for size in sizes] == [1024, 1500]
+    for size in sizes:
+        assert size["bytes"] == 4 * size["n"]
+        assert set(size["seconds"]) == {"read only", "sum_v0", "sum_v1", "torch.sum", "reduce.sum"}
+        assert all(seconds > 0 for seconds in size["seconds"].values())
+
+
+def test_pictures(folder: Path) -> None:
+    run, h200 = figures(folder), json.loads(H200.read_text())
+    data, texts = pictures.what_is_drawn(folder / "waterfall.svg")
+    assert [entry["seconds"] for entry in json.loads(data)] == [
+        {row["name"]: row["seconds"] for row in result["rows"]} for result in (run, h200)
+    ]
+    assert f"{h200['rows'][1]['step']:.2f} x" in texts
+    data, texts = pictures.what_is_drawn(folder / "roofline.svg")
+    assert [entry["sizes"] for entry in json.loads(data)] == [run["sizes"]]  # the other file has one size only
+    floor = min(size["seconds"]["read only"] for size in run["sizes"])
+    assert f"launch floor, {floor * 1e6:.3g} us" in texts
+    assert any(text.startswith("read rate, ") for text in texts)
+
+
+def test_again_into_the_same_folder(folder: Path) -> None:
+    before = (folder / "index.html").read_text()
+    report.write(folder, [figures(folder)])
+    after = (folder / "index.html").read_text()
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert "NVIDIA H200" in before and "NVIDIA H200" not in after
+
+
+def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(report, "_page", fail)
+    with pytest.raises(OSError, match="no space left"):
+        report.write(tmp_path / "report", [json.loads(H200.read_text())])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_are_text_in_the_page(tmp_path: Path) -> None:
+    results = json.loads(H200.read_text())
+    results["environment"]["device"] = "<b>GPU</b> & co"
+    report.write(tmp_path / "report", [results])
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "<b>" not in page and "&lt;b&gt;GPU&lt;/b&gt; &amp; co" in page
+
+
+def broken(**changes: object) -> str:
+    return json.dumps(copy.deepcopy(json.loads(H200.read_text())) | changes)
+
+
+RESULTS = json.loads(H200.read_text())
+ROW = RESULTS["rows"][0]
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (None, "is not readable JSON"),
+        ("{", "is not readable JSON"),
+        ("[]", "it holds a list"),
+        ("{}", "its benchmark is None"),
+        (broken(benchmark="sum"), "its benchmark is 'sum'"),
+        (broken(rows=[]), "it has no rows"),
+        (broken(rows=[{"seconds": 1.0}]), "row 0 has no name or title"),
+        (broken(rows=[{"name": "sum_v0", "title": "", "seconds": 1.0}]), "row 0 has no step"),
+        (broken(rows=[ROW | {"seconds": "fast"}]), "seconds of sum_v0 is 'fast'"),
+        (broken(rows=[ROW | {"seconds": -1.0}]), "seconds of sum_v0 is -1.0"),
+        (broken(rows=[ROW | {"step": True}]), "step of sum_v0 is True"),
+        (broken(read_seconds=0), "read_seconds is 0"),
+        (broken(read_seconds=float("nan")), "read_seconds is nan"),
+        (broken(n=None), "n is None"),
+        (broken(environment={}), "names no device"),
+        (broken(environment=3), "names no device"),
+        (broken(dtype=None), "no dtype"),
+        (broken(sizes=[{"n": 4}]), "a size has no times"),
+        (broken(sizes=[{"n": 4, "bytes": 16, "seconds": {"read only": "x"}}]), "read only is 'x'"),
+    ],
+)
+def test_files_of_another_schema(
+    content: str | None, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (tmp_path / "theirs.json").write_text(content)
+    before = list(tmp_path.iterdir())
+    assert_refused(["--report", "report", "--compare", "theirs.json"], words, tmp_path, monkeypatch, capfd)
+    assert list(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--report", "missing/report"], "missing is not a folder that can be written to"),
+        (["--report", "file"], "file is a file"),
+        (["--report", "file/report"], "file is not a folder"),
+        (["--compare", str(H200)], "--compare: needs --report"),
+        (["sum", "--report", "report"], "--report: only the ladder takes it"),
+        (["dims", "--compare", str(H200)], "--compare: only the ladder takes it"),
+    ],
+)
+def test_bad_arguments(
+    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert_refused(arguments, words, tmp_path, monkeypatch, capfd)
+
+
+def test_a_folder_without_permission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as for others than root, who runs the tests in CI
+    assert_refused(["--report", "report"], ". is not a folder that can be written to", tmp_path, monkeypatch, capfd)
+    assert_refused(["--json", "figures.json"], ". is not a folder that can", tmp_path, monkeypatch, capfd)
+
+
+def assert_refused(
+    arguments: list[str],
+    words: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(SystemExit) as error:
+        main(["bench", *arguments])
+    assert error.value.code == 2
+    output = capfd.readouterr()
+    assert output.out == ""
+    message = output.err.partition("error: ")[2]
+    assert words in message and message.count("\n") == 1
