@@ -99,7 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     torch.manual_seed(0)
     order = torch.randperm(len(images), device=options.device)
     test, train = order[:297], order[297:]
-    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).to(options.device)
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)).to(
+        options.device
+    )
     trainings = {name: Training(copy.deepcopy(model), total, options.learning_rate) for name, total in SUMS.items()}
     first, *others = trainings.values()
 

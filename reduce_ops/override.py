@@ -35,7 +35,8 @@ class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
 
     On entering and on leaving, compiled functions are dropped (``torch.compiler.reset``), because nothing in them asks
     whether sums are overridden: enter it once around a training, not once a step. No other thread may be summing at
-    these two moments.
+    these two moments. What is compiled in between has to be compiled by the thread that entered, because PyTorch newer
+    than 2.11 keeps Inductor's settings for each thread.
 
     >>> with override_aten():
     ...     torch.ones(1000).sum()
