@@ -136,6 +136,7 @@ class Model(torch.nn.Module):
 
 
 @needs_a_compiler
+@pytest.mark.usefixtures("aot_inductor")
 def test_export_and_aot_inductor(tmp_path: Path, device: torch.device) -> None:
     model = Model().eval().to(device)
     x = torch.randn(50, 20, device=device)

@@ -81,6 +81,7 @@ def test_sums_from_cpp(programs: Path) -> None:
         assert "python" not in re.sub(r"=> \S+", "", run("ldd", programs / "sums"))
 
 
+@pytest.mark.usefixtures("aot_inductor")
 def test_a_package_from_cpp(programs: Path, tmp_path: Path) -> None:
     class Model(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:

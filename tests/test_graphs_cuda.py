@@ -94,7 +94,8 @@ def test_reduce_overhead() -> None:
             y.square().sum().backward()
             results.append((y.detach().clone(), model.weight.grad.clone()))
         for a, e in zip(*results, strict=True):
-            torch.testing.assert_close(a, e, rtol=1e-4, atol=1e-3)  # Inductor adds the batch up in another order
+            # Inductor adds the batch up in another order, and terms may cancel.
+            torch.testing.assert_close(a, e, rtol=1e-5, atol=1e-6 * float(e.abs().max()))
 
 
 @each_function
