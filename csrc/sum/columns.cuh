@@ -49,6 +49,7 @@ template <typename Acc, int kVector, int kRows, typename In>
 __device__ Sums<kVector, Acc> fold_packs(const Pack<kVector, In> (&pack)[kRows]) {
   Sums<kVector, Acc> sum;
   if constexpr (std::is_integral_v<Acc> && sizeof(In) == 1 && kVector == 4) {
+    static_assert(kRows <= ByteColumns<In>::kMaxRows);
     ByteColumns<In> columns;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {

@@ -98,10 +98,12 @@ __device__ void add_narrow(const uint4& load, Sum& sum) {
 }
 
 /// Sums of four neighbouring columns of bytes, two in each of two words, 16 bits each: a quarter of the instructions
-/// that bytes one by one would take. Up to 257 rows.
+/// that bytes one by one would take.
 template <typename In>
 class ByteColumns {
  public:
+  static constexpr int kMaxRows = 257;  // 257 * 255 fit
+
   __device__ void add(uint32_t word) {
     if constexpr (std::is_same_v<In, Boolean>) word = __vcmpne4(word, 0) & 0x01010101;  // any byte but 0 is true
     even_ += (word ^ kBias) & 0x00ff00ff;

@@ -46,6 +46,7 @@ template <int kColumns, typename In, typename Acc, int kItems>
 __device__ Acc fold_bytes(const uint4 (&load)[kItems][1], unsigned lane) {
   using N = Narrow<kColumns, In>;
   constexpr int kWords = N::kOwn / 4;
+  static_assert(N::kChunk <= ByteColumns<In>::kMaxRows);
   ByteColumns<In> columns[kWords];
   Acc mine = identity<Acc>();
 #pragma unroll

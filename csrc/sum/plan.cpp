@@ -36,11 +36,11 @@ Layout layout_of(const Problem& p) {
   return is_rows(p.reduced, group) && aligned ? Layout::runs : Layout::pitched;
 }
 
-/// Tiles a block, for many blocks of `tile` loads each. Times: H200, 512 threads x 8 loads, float32, two blocks a
+/// Tiles a block, for many blocks of such a shape. Times: H200, 512 threads x 8 loads, float32, two blocks a
 /// multiprocessor, 132 of these.
 ///
-/// A wave of blocks and a little more takes as long as two, so waves should be nearly full. From 2^25 elements on one
-/// full wave is best where there is one (62.0 us at 2^26 with 256 blocks of 16 tiles, 62.8 with 512 of 8), below it two
+/// A wave of blocks and a little more takes as long as two, so waves should be nearly full. From 100 MB on one full
+/// wave is best where there is one (62.0 us at 2^26 with 256 blocks of 16 tiles, 62.8 with 512 of 8), below it two
 /// (11.75 us at 2^23 with 512 blocks of 1 tile, 11.97 with 256 of 2), and otherwise some thousand small blocks.
 int choose_tiles(int64_t loads, Shape shape, int64_t outputs, int multiprocessors) {
   const int64_t tile = int64_t{shape.threads} * shape.loads;
@@ -215,18 +215,18 @@ Plan plan_columns(const Problem& p, int vector, int multiprocessors) {
   // for (401408, 64), with 392 instead of 98), or than there are slots for.
   const int64_t wave = 512 / threads * multiprocessors;
   int64_t tiles = 1;
-  const auto segments = [&](int64_t tiles) { return ceil_div(batches, tiles); };
-  const auto is_better = [&](int64_t more) {
-    const int64_t now = blocks * segments(tiles), then = blocks * segments(more);
+  const auto segments = [&] { return ceil_div(batches, tiles); };
+  const auto fewer_are_better = [&] {
+    const int64_t now = blocks * segments(), then = blocks * ceil_div(batches, 2 * tiles);
     if (vector == 1) return then >= 0.95 * wave;
     return then >= 2 * wave || occupancy(then, wave) >= occupancy(now, wave);
   };
-  while (tiles < kMaxBatches && segments(tiles) > 1 && is_better(2 * tiles)) tiles *= 2;
+  while (tiles < kMaxBatches && segments() > 1 && fewer_are_better()) tiles *= 2;
   const int64_t slots = max_slots(p.accumulate_size) / p.outputs;
-  const auto fit = [&](int64_t most) { return segments(tiles) == 1 || segments(tiles) <= std::min(most, slots); };
+  const auto fit = [&](int64_t most) { return segments() == 1 || segments() <= std::min(most, slots); };
   while (tiles < kMaxBatches && !fit(parts * (vector == 1 ? 16 : 4))) tiles *= 2;
   const bool covered = fit(std::min<int64_t>(kMaxSegmentsAPart * parts, kMaxGridY));
-  return plan(width, parts, tiles, covered ? segments(tiles) : 0);
+  return plan(width, parts, tiles, covered ? segments() : 0);
 }
 
 // ---- narrow columns

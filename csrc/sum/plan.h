@@ -73,8 +73,8 @@ constexpr int64_t max_slots(int accumulate_size) { return kSlotBytes / 8 / (accu
 /// Blocks of one launch of rows that can publish.
 constexpr int kMaxBlocks = 4096;
 
-/// Loads that a lane has in flight where there are many blocks: 8, or 4 where the values of 8 loads would not fit the
-/// registers (H200, 1 GiB: float64 264 us with 8, 239 with 4; complex128 361 and 243).
+/// Loads that a lane has in flight where there are many blocks: 8 (H200, 1 GiB of float64: 237.6 us, with 4 240.0), or
+/// 16 of single elements, but no more than the registers have room for.
 constexpr int grid_loads(Layout layout, int accumulate_size) {
   if (accumulate_size > 8 || (accumulate_size > 4 && layout == Layout::strided)) return 4;
   return layout == Layout::pitched && accumulate_size <= 4 ? 16 : 8;
@@ -134,8 +134,8 @@ constexpr NarrowItem narrow_item(int columns, int element_size) {
   return {1, 1, 8, words};
 }
 
-/// Whether sum_narrow_columns takes so many columns: 2 to 8 of any size, and powers of two that let each of 32 lanes
-/// have one.
+/// The numbers of columns that sum_narrow_columns is made for. No more than 32, one for each lane; and those between
+/// would crowd the registers where they are no power of two, but for 12, three words of float32.
 constexpr bool is_narrow(int64_t columns) {
   return (columns >= 2 && columns <= 8) || columns == 12 || columns == 16 || columns == 32;
 }
