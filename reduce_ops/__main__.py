@@ -92,10 +92,10 @@ def _parser() -> argparse.ArgumentParser:
         "--report",
         type=Path,
         metavar="DIR",
-        help="ladder: also write a page with pictures there, and a summary",
+        help="also write a page with pictures there, and a summary",
     )
     bench.add_argument(
-        "--compare", type=Path, nargs="+", metavar="FILE", help="ladder: show these results of others in the report too"
+        "--compare", type=Path, nargs="+", metavar="FILE", help="show these results, of any race, in the report too"
     )
     bench.set_defaults(run=_bench, parser=bench)
 
@@ -187,12 +187,12 @@ def _bench(options: argparse.Namespace) -> int:
     if options.race == "ladder":
         if options.plot:
             parser.error("argument --plot: only the races of sum and dims are drawn; --report draws the ladder")
-        if options.compare and not options.report:
-            parser.error("argument --compare: needs --report")
     else:
-        for argument in ("n", "input", "rungs", "report", "compare"):
+        for argument in ("n", "input", "rungs"):
             if getattr(options, argument) is not None:
                 parser.error(f"argument --{argument}: only the ladder takes it, not {options.race}")
+    if options.compare and not options.report:
+        parser.error("argument --compare: needs --report")
 
     try:
         return _bench_ladder(options) if options.race == "ladder" else _bench_over_cases(options)
@@ -212,15 +212,9 @@ def _device() -> torch.device:
 
 # The benchmarks are imported where they are needed: they take as long to import as `explain` to answer.
 def _bench_ladder(options: argparse.Namespace) -> int:
-    from reduce_ops import bench_ladder, report
+    from reduce_ops import bench_ladder
 
-    others = []
-    if options.report:
-        try:  # before minutes of measuring
-            report.check_folder(options.report)
-            others = [report.read(path) for path in options.compare or ()]
-        except report.ReportError as error:
-            options.parser.error(str(error))
+    others = _others(options)
     if options.input is not None:
         x = options.input.to(_device(), DTYPES.get(options.dtype)).flatten()
     else:
@@ -231,9 +225,29 @@ def _bench_ladder(options: argparse.Namespace) -> int:
     )
     figures = bench_ladder.as_json(run)
     _publish(bench_ladder.table(run), figures, options.json)
-    if options.report:
-        report.write(options.report, [figures, *others])
+    _report(options, figures, others)
     return 0
+
+
+def _others(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """What --compare names; exits where that, or the folder of --report, is none: before minutes of measuring."""
+    if not options.report:
+        return []
+    from reduce_ops import report
+
+    parser: argparse.ArgumentParser = options.parser
+    try:
+        report.check_folder(options.report)
+        return [report.read(path) for path in options.compare or ()]
+    except report.ReportError as error:
+        parser.error(str(error))
+
+
+def _report(options: argparse.Namespace, figures: dict[str, Any], others: list[dict[str, Any]]) -> None:
+    if options.report:
+        from reduce_ops import report
+
+        report.write(options.report, [figures, *others])
 
 
 def _bench_over_cases(options: argparse.Namespace) -> int:
@@ -241,10 +255,13 @@ def _bench_over_cases(options: argparse.Namespace) -> int:
 
     races: dict[str, ModuleType] = {"sum": bench_sum, "dims": bench_dims}
     bench = races[options.race]
+    others = _others(options)
     report = bench.run(bench.cases(_device(), DTYPES.get(options.dtype)), show_progress=sys.stderr.isatty())
-    _publish(bench.table(report), bench.as_json(report), options.json)
+    figures = bench.as_json(report)
+    _publish(bench.table(report), figures, options.json)
     if options.plot:
         bench.plot(report, options.plot)
+    _report(options, figures, others)
     return 0
 
 

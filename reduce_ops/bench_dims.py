@@ -1,5 +1,6 @@
 """Races sums along dimensions against ``torch.sum`` and ``torch.compile``, over shapes of every kind."""
 
+import dataclasses
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -248,6 +249,15 @@ def as_json(report: Report) -> dict[str, Any]:
     return figures
 
 
+def from_json(figures: dict[str, Any]) -> Report:
+    """Return the report that `as_json` made these of; raises a KeyError or TypeError where something is missing."""
+    fields = [field.name for field in dataclasses.fields(Row)]
+    lists: list[dict[str, Any]] = [{name: row[name] for name in fields} for row in figures["rows"]]
+    rows = [Row(**row | {"shape": tuple(row["shape"]), "dim": tuple(row["dim"])}) for row in lists]
+    groups = [_together(name, of_group) for name, of_group in _by_group(rows)]
+    return Report(figures["benchmark"], figures["environment"], rows, groups, figures["host_seconds"])
+
+
 def table(report: Report) -> Table:
     """Lay a report out for a terminal."""
     notes = [
@@ -305,7 +315,7 @@ def plot(report: Report, path: Path) -> None:
     labels: list[str] = []
     for group, rows in _by_group(report.rows):
         first = len(labels)
-        labels += [_label(row) for row in rows]
+        labels += [label(row) for row in rows]
         ratios = [row.over_fastest_peer for row in rows]
         axes.barh(range(first, len(labels)), [ratio - 1 for ratio in ratios], left=1, label=group)
     axes.set_yticks(range(len(labels)), labels, fontsize=7)
@@ -331,7 +341,8 @@ def _by_group(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
     return [(name, list(of_group)) for name, of_group in groupby(rows, key=lambda row: row.group)]
 
 
-def _label(row: Row) -> str:
+def label(row: Row) -> str:
+    """Name the input of a row."""
     shape, dim = _shape_and_dim(row)
     others = [row.dtype] if row.dtype != "float32" else []
     others += [row.layout] if row.layout != "contiguous" else []

@@ -1,5 +1,6 @@
 """Races ``reduce.sum`` against ``torch.sum``, CUB, ``torch.compile`` and a kernel that only reads, at all sizes."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -155,6 +156,27 @@ def as_json(report: Report) -> dict[str, Any]:
     return asdict(report)
 
 
+def from_json(figures: dict[str, Any]) -> Report:
+    """Return the report that `as_json` made these of; raises a KeyError or TypeError where something is missing."""
+    fields = [field.name for field in dataclasses.fields(Row)]
+    rows = [Row(**{name: row[name] for name in fields}) for row in figures["rows"]]
+    return Report(figures["benchmark"], figures["environment"], rows, figures["host_seconds"])
+
+
+def label(row: Row) -> str:
+    """Name the input of a row."""
+    return f"{row.dtype} {_size(row)}"
+
+
+def drawn_rows(report: Report) -> list[Row]:
+    """Return the rows that a plot shows: the aligned powers of two of the first dtype."""
+    return [
+        row
+        for row in report.rows
+        if (row.dtype, row.layout, row.offset) == (report.rows[0].dtype, "contiguous", 0) and row.n & (row.n - 1) == 0
+    ]
+
+
 def table(report: Report) -> Table:
     """Lay a report out for a terminal."""
     table = Table(
@@ -198,11 +220,7 @@ def plot(report: Report, path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = [
-        row
-        for row in report.rows
-        if (row.dtype, row.layout, row.offset) == (report.rows[0].dtype, "contiguous", 0) and row.n & (row.n - 1) == 0
-    ]
+    rows = drawn_rows(report)
     names = race.names_of(rows)
     figure, (times, shares) = pyplot.subplots(2, 1, sharex=True, figsize=(8, 8), height_ratios=(2, 1))
     for name in names:

@@ -39,16 +39,24 @@ class Access:
 
     @property
     def requests(self) -> int:
-        """Warps that take part; Nsight Compute counts these where a branch skips the other warps."""
+        """Warps that take part, where the compiler predicates too: ``smsp__sass_inst_executed_op_shared``."""
         return len({thread // WARP for thread in self.threads})
 
     def wavefronts(self, element_bytes: int) -> int:
-        """Passes through the 32 banks that serve all warps: ``l1tex__data_pipe_lsu_wavefronts_mem_shared``."""
+        """Passes through the 32 banks that serve all warps: ``L1 Wavefronts Shared`` of ncu's source page."""
         return sum(degree for warp in self._by_warp() for degree in _degrees(warp, element_bytes))
 
+    def ideal_wavefronts(self, element_bytes: int) -> int:
+        """The fewest passes that could move as many bytes, 128 each: ``L1 Wavefronts Shared Ideal``."""
+        return sum(-(-len(warp) * element_bytes // (BANKS * BANK_BYTES)) for warp in self._by_warp())
+
     def conflicts(self, element_bytes: int) -> int:
-        """Passes beyond those that the same lanes need without one: ``l1tex__data_bank_conflicts_...mem_shared``."""
-        return sum(degree - 1 for warp in self._by_warp() for degree in _degrees(warp, element_bytes))
+        """Passes beyond the fewest, ``L1 Wavefronts Shared Excessive``.
+
+        That is what Nsight Compute calls conflicts. With 8-byte elements not all of them are two lanes that meet in a
+        bank: 16 lanes spread over both halves of a warp take a pass for each half, and next to one another take one.
+        """
+        return self.wavefronts(element_bytes) - self.ideal_wavefronts(element_bytes)
 
     def degree(self, element_bytes: int) -> int:
         """The worst n of an "n-way conflict" in any warp; 1 is no conflict."""
@@ -165,7 +173,7 @@ class Totals:
     shared_words_read: int
     shared_words_written: int
     shared_reads: int
-    """Instructions, one a warp with a working lane."""
+    """Instructions, one a warp with a working lane: ``smsp__sass_inst_executed_op_shared_ld``."""
     shared_writes: int
     shared_reads_inside: int
     """Instructions where the compiler predicates: one a warp that walks through."""
@@ -176,6 +184,7 @@ class Totals:
     conflicts_read: dict[int, int]
     conflicts_written: dict[int, int]
     shuffles: int
+    """For elements of 4 bytes; twice as many for 8, which a shuffle hands over in two halves."""
     block_barriers: int
     """Instructions, one a warp of the block: ``BAR.SYNC``."""
     warp_barriers: int

@@ -66,6 +66,7 @@ def _notes(explanation: Explanation) -> Text:
         "lanes: at work in a warp with a working thread",
         "4-byte, 8-byte: worst bank conflict of a warp with elements of that size",
         "words: elements moved between shared memory and registers",
+        "conflicts: bank passes beyond the fewest for as many bytes, as ncu counts",
     ]
     wasted = sum(phase.adds - phase.needed_adds for phase in explanation.phases[1:])
     if wasted:

@@ -9,8 +9,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from string import Template
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from reduce_ops import race
 from reduce_ops.pictures import figure_for
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def check_folder(folder: Path) -> None:
 
 
 def read(path: Path) -> Results:
-    """Return the results of the ladder in a file.
+    """Return the results of a race in a file.
 
     Raises:
         ReportError: It cannot be read, or is not what ``bench --json`` writes.
@@ -69,16 +71,56 @@ def read(path: Path) -> Results:
         raise ReportError(f"argument --compare: {path} is not readable JSON: {error}") from error
     problem = _problem(results)
     if problem:
-        raise ReportError(f"argument --compare: {path} is not what `bench --json` writes of the ladder: {problem}")
+        raise ReportError(f"argument --compare: {path} is not what `bench --json` writes: {problem}")
     return results  # type: ignore[no-any-return]
 
 
 def _problem(results: Any) -> str | None:
-    """What keeps these from being results of the ladder."""
+    """What keeps these from being results of a race."""
     if not isinstance(results, dict):
         return f"it holds a {type(results).__name__}"
-    if results.get("benchmark") != "ladder":
-        return f"its benchmark is {results.get('benchmark')!r}"
+    race = results.get("benchmark")
+    if race not in ("ladder", "sum", "dims"):
+        return f"its benchmark is {race!r}"
+    environment = results.get("environment")
+    if not isinstance(environment, dict) or not isinstance(environment.get("device"), str):
+        return "its environment names no device"
+    return _problem_of_ladder(results) if race == "ladder" else _problem_of_cases(results)
+
+
+def _problem_of_cases(results: Results) -> str | None:
+    """What keeps these from being results of the race over sizes, or along dimensions."""
+    bench = _race(results)
+    try:
+        report = bench.from_json(results)
+        numbers = [*report.host_seconds.items()]
+        for i, row in enumerate(report.rows):
+            if race.TORCH not in row.seconds or race.OURS not in row.seconds:
+                return f"row {i} has no {race.OURS} or no {race.TORCH}"
+            numbers += [("bytes", row.bytes), *row.seconds.items()]
+        for name, value in numbers:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                return f"{name} is {value!r}"
+        if not report.rows:
+            return "it has no rows"
+        bench.table(report)
+        if results["benchmark"] == "sum":
+            drawn = bench.drawn_rows(report)
+            if not drawn or any(READ not in row.seconds for row in drawn):
+                return "it has no row that is drawn"
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return f"a row or what it costs the host is not as it should be: {error}"
+    return None
+
+
+def _race(results: Results) -> ModuleType:
+    from reduce_ops import bench_dims, bench_sum  # slow to import
+
+    return {"sum": bench_sum, "dims": bench_dims}[results["benchmark"]]
+
+
+def _problem_of_ladder(results: Results) -> str | None:
+    """What keeps these from being results of the ladder."""
     numbers = {"n": results.get("n"), "bytes": results.get("bytes"), "read_seconds": results.get("read_seconds")}
     rows, sizes = results.get("rows"), results.get("sizes", [])
     if not isinstance(rows, list) or not rows or not isinstance(sizes, list):
@@ -98,9 +140,6 @@ def _problem(results: Any) -> str | None:
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             return f"{name} is {value!r}"
-    environment = results.get("environment")
-    if not isinstance(environment, dict) or not isinstance(environment.get("device"), str):
-        return "its environment names no device"
     return None if isinstance(results.get("dtype"), str) else "it has no dtype"
 
 
@@ -113,14 +152,12 @@ def write(folder: Path, results: Sequence[Results]) -> None:
     """
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
         made = Path(name)
-        pictures = {"The ladder": made / "waterfall.svg"}
-        draw_waterfall(results, pictures["The ladder"])
-        if any(result.get("sizes") for result in results):
-            pictures["Bytes a second"] = made / "roofline.svg"
-            draw_roofline([result for result in results if result.get("sizes")], pictures["Bytes a second"])
+        tables: Tables = []
+        pictures: dict[str, Path] = {}
+        for kind in dict.fromkeys(result["benchmark"] for result in results):
+            of_kind = [result for result in results if result["benchmark"] == kind]
+            tables += (_show_ladder if kind == "ladder" else _show_cases)(of_kind, made, pictures)
         title = f"Sums on {results[0]['environment']['device']}"
-        tables = [("Side by side", _side_by_side(results))] if len(results) > 1 else []
-        tables += [(_heading(result), _table(result)) for result in results]
         (made / "report.md").write_text(_markdown(title, tables, pictures, results))
         (made / "index.html").write_text(_page(title, tables, pictures, results))
         folder.mkdir(exist_ok=True)
@@ -130,6 +167,52 @@ def write(folder: Path, results: Sequence[Results]) -> None:
 
 Rows = list[list[str]]
 """The cells of a table, the heading first."""
+
+Tables = list[tuple[str, Rows]]
+"""With a heading above each."""
+
+
+def _show_ladder(results: Sequence[Results], folder: Path, pictures: dict[str, Path]) -> Tables:
+    """Draw the results of the ladder into a folder, name the pictures, and return the tables."""
+    pictures["The ladder"] = folder / "waterfall.svg"
+    draw_waterfall(results, pictures["The ladder"])
+    over_sizes = [result for result in results if result.get("sizes")]
+    if over_sizes:
+        pictures["Bytes a second"] = folder / "roofline.svg"
+        draw_roofline(over_sizes, pictures["Bytes a second"])
+    tables = [("Side by side", _side_by_side(results))] if len(results) > 1 else []
+    return tables + [(_heading(result), _table(result)) for result in results]
+
+
+def _show_cases(results: Sequence[Results], folder: Path, pictures: dict[str, Path]) -> Tables:
+    """Likewise, of the race over sizes, or along dimensions."""
+    bench = _race(results[0])
+    kind = results[0]["benchmark"]
+    what = {"sum": "full sums", "dims": "sums along dimensions"}[kind]
+    reports = [bench.from_json(result) for result in results]
+    headings = [f"{report.environment['device']}, commit {report.environment.get('commit')}" for report in reports]
+    tables: Tables = []
+    if len(reports) > 1:
+        speeds = [{bench.label(row): row for row in report.rows} for report in reports]
+        cells = [["GB/s of reduce.sum (speed of the fastest peer)", *headings]]
+        for label in dict.fromkeys(label for rows in speeds for label in rows):
+            of_label = [rows.get(label) for rows in speeds]
+            cells.append([label, *("" if row is None else _speed(row) for row in of_label)])
+        tables.append((f"Side by side, {what}", cells))
+    for number, (report, heading) in enumerate(zip(reports, headings, strict=True), 1):
+        name = f"{what[0].upper()}{what[1:]}, {heading}" + (f" ({number})" if headings.count(heading) > 1 else "")
+        pictures[name] = folder / f"{kind}{number}.svg"
+        bench.plot(report, pictures[name])
+        columns = [[str(column.header), *column.cells] for column in bench.table(report).columns]
+        cells = [list(row) for row in zip(*columns, strict=True)]
+        tables.append((f"{name}, us of one call", cells))
+        host = [[contender, f"{seconds * 1e6:.2f}"] for contender, seconds in report.host_seconds.items()]
+        tables.append(("What a call costs the host", [["call", "us"], *host]))
+    return tables
+
+
+def _speed(row: race.Row) -> str:
+    return f"{_rate(row.bytes / row.seconds[race.OURS])} ({row.over_fastest_peer:.2f} x)"
 
 
 def _heading(result: Results) -> str:

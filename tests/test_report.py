@@ -10,8 +10,9 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
-from reduce_ops import pictures, report
+from reduce_ops import bench_sum, pictures, report
 from reduce_ops.__main__ import main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,12 +89,40 @@ def test_pictures(folder: Path) -> None:
 
 
 def test_again_into_the_same_folder(folder: Path) -> None:
-    other = str(json.loads(H200.read_text())["environment"]["commit"])
     before = (folder / "index.html").read_text()
     report.write(folder, [figures(folder)])
     after = (folder / "index.html").read_text()
     assert {path.name for path in folder.iterdir()} == FILES
-    assert other in before and other not in after
+    assert "Side by side" in before and "Side by side" not in after
+
+
+def test_results_of_any_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [bench_sum.Case(2**12, torch.float32, 0), bench_sum.Case(2**10 + 1, torch.float32, 0)]
+    monkeypatch.setattr(bench_sum, "cases", lambda device, dtype: cases)
+    names = ("sum", "dims", "ladder", "dims")
+    theirs = [str(H200.with_name(f"{race}_h200.json")) for race in names]
+    folder = tmp_path / "report"
+    assert main(["bench", "sum", "--report", str(folder), "--compare", *theirs]) == 0
+    pictures_of_races = {"sum1.svg", "sum2.svg", "dims1.svg", "dims2.svg", "waterfall.svg"}
+    assert {path.name for path in folder.iterdir()} == {"index.html", "report.md"} | pictures_of_races
+    page, text = (folder / "index.html").read_text(), (folder / "report.md").read_text()
+    embedded = {base64.b64decode(data) for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)}
+    assert embedded == {(folder / name).read_bytes() for name in pictures_of_races}
+    sums = text.partition("## Side by side, full sums\n")[2].partition("\n## ")[0]
+    (line,) = [line for line in sums.splitlines() if line.startswith("| float32 2^12 |")]
+    ours, theirs_cell = [cell.strip() for cell in line.split("|")[2:4]]
+    (row,) = [
+        row
+        for row in json.loads(H200.with_name("sum_h200.json").read_text())["rows"]
+        if (row["n"], row["dtype"], row["offset"]) == (2**12, "float32", 0)
+    ]
+    peer = min(time for name, time in row["seconds"].items() if name not in ("reduce.sum", "read only"))
+    rate = row["bytes"] / row["seconds"]["reduce.sum"] / 1e9
+    assert theirs_cell == f"{rate:,.4g} ({peer / row['seconds']['reduce.sum']:.2f} x)"
+    assert re.fullmatch(r"[\d.]+ \([\d.]+ x\)", ours)
+    dims = text.partition("## Side by side, sums along dimensions\n")[2].partition("\n## ")[0]
+    assert all(line.split("|")[2] == line.split("|")[3] for line in dims.splitlines()[4:] if line)
+    assert "| sum_v7 | shuffle |" in text
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +147,11 @@ def broken(**changes: object) -> str:
     return json.dumps(copy.deepcopy(json.loads(H200.read_text())) | changes)
 
 
+def broken_case(race: str, **changes: object) -> str:
+    results = json.loads(H200.with_name(f"{race}_h200.json").read_text())
+    return json.dumps(results | {"rows": [results["rows"][0] | changes]})
+
+
 RESULTS = json.loads(H200.read_text())
 ROW = RESULTS["rows"][0]
 
@@ -129,7 +163,14 @@ ROW = RESULTS["rows"][0]
         ("{", "is not readable JSON"),
         ("[]", "it holds a list"),
         ("{}", "its benchmark is None"),
-        (broken(benchmark="sum"), "its benchmark is 'sum'"),
+        (broken(benchmark="order"), "its benchmark is 'order'"),
+        (broken(benchmark="sum"), "is not as it should be: 'dtype'"),
+        (broken_case("sum", seconds={"reduce.sum": 1e-6}), "row 0 has no reduce.sum or no torch.sum"),
+        (broken_case("sum", seconds={"reduce.sum": 1e-6, "torch.sum": 0}), "torch.sum is 0"),
+        (broken_case("sum", seconds={"reduce.sum": 1e-6, "torch.sum": 1e-6}), "no row that is drawn"),
+        (broken_case("sum", seconds=None), "is not as it should be"),
+        (broken_case("dims", shape=3), "is not as it should be"),
+        (broken_case("dims", bytes="many"), "bytes is 'many'"),
         (broken(rows=[]), "it has no rows"),
         (broken(rows=[{"seconds": 1.0}]), "row 0 has no name or title"),
         (broken(rows=[{"name": "sum_v0", "title": "", "seconds": 1.0}]), "row 0 has no step"),
@@ -163,8 +204,8 @@ def test_files_of_another_schema(
         (["--report", "file"], "file is a file"),
         (["--report", "file/report"], "file is not a folder"),
         (["--compare", str(H200)], "--compare: needs --report"),
-        (["sum", "--report", "report"], "--report: only the ladder takes it"),
-        (["dims", "--compare", str(H200)], "--compare: only the ladder takes it"),
+        (["sum", "--report", "missing/report"], "missing is not a folder that can be written to"),
+        (["dims", "--compare", str(H200)], "--compare: needs --report"),
     ],
 )
 def test_bad_arguments(

@@ -9,9 +9,10 @@
 // Node j of level l of this tree covers elements [j * 2^l, (j + 1) * 2^l): neighbours meet first, as in the canonical
 // order, so sum_v0 gives the bits of torch.ops.reduce.sum.
 //
-// What limits it: divergence. The working threads are spread over all warps: of the 32 lanes of a warp 16, 8, 4,
-// 2, 1, 1, ... work, yet every warp issues the round's instructions (and a slow `%`), right up to the last add.
-// Bank conflicts it has none: no two working lanes of a warp meet in one bank in any round.
+// What limits it: `%`, half of its time (v1 has the figures), and lanes without work. The working threads are spread
+// over all warps: of the 32 lanes of a warp 16, 8, 4, 2, 1, 1, ... work, yet every warp issues the round's
+// instructions, right up to the last add. Bank conflicts it has none: no two working lanes of a warp meet in one bank
+// in any round.
 //
 // (Ladders that count from 1 call this rung V1.)
 

@@ -10,7 +10,7 @@
 // A missing second element is the identity, so a last block of up to 256 elements is v2's.
 // Faster because half as many blocks start, synchronise and end for the same bytes, and each thread has two loads
 // on their way at once instead of one.
-// What limits it: the rounds still cost eight barriers of all eight warps, although from d = 16 on one single warp
+// What limits it: the rounds still cost eight barriers of all eight warps, although from d = 32 on one single warp
 // has work.
 // (Ladders that count from 1 call this rung V4.)
 
