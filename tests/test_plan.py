@@ -15,6 +15,7 @@ import reduce_ops  # noqa: F401  (loads the operators)
 H200 = 132  # multiprocessors
 MAX_BLOCKS = 4096  # of rows that can publish
 SLOT_WORDS = 2**16  # of four bytes of a sum each, where blocks of columns publish
+COUNTER_BYTES = 96 * 2**10  # of shared memory, for counters of columns
 
 
 class Plan(NamedTuple):
@@ -112,7 +113,8 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         return
     assert 32 <= p.threads <= 1024
     elements = 16 // x.element_size()
-    slots = SLOT_WORDS * 4 // {torch.complex128: 16, torch.float64: 8, torch.int8: 8}.get(dtype, 4)
+    accumulated = {torch.complex128: 16, torch.float64: 8, torch.int8: 8}.get(dtype, 4)  # bytes of a sum
+    slots = SLOT_WORDS * 4 // accumulated
     if p.family == "rows":
         per_load = 1 if p.layout in ("pitched", "strided") else elements
         sharing = p.width or p.threads  # threads an output
@@ -128,6 +130,7 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert parts & (parts - 1) == 0
         assert p.tiles & (p.tiles - 1) == 0
         assert p.segments <= 65535
+        assert p.tiles.bit_length() * p.threads * p.vector * accumulated <= COUNTER_BYTES
         assert block * (p.segments - 1) < n <= block * p.segments
         assert p.segments == 1 or p.segments * outputs <= slots
     elif p.family == "narrow_columns":

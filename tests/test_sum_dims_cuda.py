@@ -297,6 +297,16 @@ def test_reduced_past_31_bits(shape: tuple[int, ...], dim: Dims) -> None:
         assert torch.equal(reduce_ops.sum(x.t(), 1 - dim), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int8, torch.complex64], ids=str)
+@pytest.mark.parametrize("columns", [2, 3, 8, 12, 16, 32, 64, 65])
+def test_many_tiles_a_block(columns: int, dtype: torch.dtype) -> None:
+    """The plan for a small GPU: blocks take so many rows that they fold in groups, and counters have many levels."""
+    x = random_values(150_001 * columns, dtype).view(-1, columns)
+    expected = reduce_ops.sum(x, 0)
+    for multiprocessors in (1, 2, 16):
+        assert_same_bits(torch.ops.reduce._sum_as_on(x.cuda(), 0, multiprocessors=multiprocessors), expected)
+
+
 def test_reduced_past_31_bits_with_cancellation() -> None:
     """Rows and columns of float32 whose sums are exact in the canonical order, which pairs neighbours."""
     needs_gib(24)

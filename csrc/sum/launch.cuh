@@ -128,7 +128,7 @@ class Launcher {
     if (p_.family != Family::narrow_columns || p_.width != kColumns) return false;
     constexpr int kWidth = Narrow<kColumns, In>::kWidth;
     const dim3 grid(p_.segments, static_cast<unsigned>(l_.problem.outputs / kColumns));
-    const size_t sums = std::min(p_.tiles, kNarrowTiles) * kNarrowWarps * kColumns * sizeof(Acc);
+    const size_t sums = std::min(p_.tiles, kNarrowTiles<kColumns, Acc>) * kNarrowWarps * kColumns * sizeof(Acc);
     sum_narrow_columns<kColumns, In, Acc, Out>
         <<<grid, dim3(kWidth, p_.threads / kWidth), std::max(sums, counter_bytes<1>(kWidth, 1)), stream_>>>(matrix());
     return true;

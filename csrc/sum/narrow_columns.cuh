@@ -20,7 +20,9 @@
 
 namespace reduce_ops::sum {
 
-constexpr int kNarrowTiles = 16;  // of a chunk a warp, that a block folds at once
+/// Tiles, of a chunk a warp, that a block folds at once: 16, or what 32 KiB of shared memory have room for.
+template <int kColumns, typename Acc>
+constexpr int kNarrowTiles = kColumns * sizeof(Acc) <= 128 ? 16 : 8;
 
 /// How many rows of kColumns elements lanes and warps take.
 template <int kColumns, typename In>
@@ -133,6 +135,8 @@ template <int kColumns, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, 1)
     sum_narrow_columns(const __grid_constant__ Columns<In, Acc, Out> c) {
   using N = Narrow<kColumns, In>;
+  constexpr int kTiles = kNarrowTiles<kColumns, Acc>;
+  static_assert(kTiles * kNarrowWarps * kColumns * sizeof(Acc) <= 32 << 10);
   extern __shared__ uint4 shared[];
   auto* s = reinterpret_cast<Acc*>(shared);  // rows of kColumns sums, one for each chunk
   const unsigned thread = threadIdx.y * N::kWidth + threadIdx.x;
@@ -142,12 +146,12 @@ __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, 1)
   const bool stores = N::stored(lane) < N::kOwn;
   const In* matrix = c.data + blockIdx.y * c.n * kColumns + N::first_column(lane);
 
-  Sums<1, Acc> group_levels[kLog2<kMaxNarrowBatches / kNarrowTiles> + 1];
+  Sums<1, Acc> group_levels[kLog2<kMaxNarrowBatches / kTiles> + 1];
   Counter<Sums<1, Acc>> groups(group_levels, 1);                                        // of column `thread`
   int64_t first = (int64_t{blockIdx.x} * c.batches * kNarrowWarps + warp) * N::kChunk;  // the warp's next row
   int group = 0;
-  for (; group * kNarrowTiles < c.batches; ++group) {
-    const int tiles = min(c.batches - group * kNarrowTiles, kNarrowTiles);
+  for (; group * kTiles < c.batches; ++group) {
+    const int tiles = min(c.batches - group * kTiles, kTiles);
     for (int t = 0; t < tiles; ++t, first += kNarrowWarps * N::kChunk) {
       const int64_t row = first + N::row(lane);
       Acc sum = identity<Acc>();
@@ -168,13 +172,13 @@ __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, 1)
     }
     __syncthreads();
     if (thread < kColumns) {
-      Acc x[kNarrowTiles];
+      Acc x[kTiles];
 #pragma unroll
-      for (int t = 0; t < kNarrowTiles; ++t) {
+      for (int t = 0; t < kTiles; ++t) {
         x[t] = identity<Acc>();
         if (t < tiles) x[t] = s[t * kNarrowWarps * kColumns + thread];
       }
-      groups.push({fold_array<kNarrowTiles>(x)}, group);
+      groups.push({fold_array<kTiles>(x)}, group);
     }
     __syncthreads();  // s is free again
   }

@@ -183,6 +183,8 @@ Plan plan_columns(const Problem& p, int vector, int multiprocessors) {
                 .segments = static_cast<int>(segments)};
   };
   const int64_t most_parts = ceil_power(ceil_div(p.n, rows));  // more would have no rows
+  const int levels = std::min(kMaxCounterLevels, kCounterBytes / (256 * vector * p.accumulate_size));
+  const int64_t most_tiles = int64_t{1} << (levels - 1);
   const int64_t run = p.columns.stride[0] == 1 ? p.columns.size[0].value / vector : groups;
 
   // Blocks that need no partner are best, if they are as many as multiprocessors, or a multiple, and their rows fill
@@ -193,7 +195,7 @@ Plan plan_columns(const Problem& p, int vector, int multiprocessors) {
     const int64_t tiles = ceil_power(ceil_div(p.n, rows * parts));
     if (width * parts < 128) break;
     const bool full = 4 * p.n > 3 * tiles * rows * parts || tiles == 1;
-    if (vector > 1 && full && tiles <= kMaxBatches && occupancy(ceil_div(groups, width), multiprocessors) >= 0.75) {
+    if (vector > 1 && full && tiles <= most_tiles && occupancy(ceil_div(groups, width), multiprocessors) >= 0.75) {
       return plan(width, parts, tiles, 1);
     }
   }
@@ -221,10 +223,10 @@ Plan plan_columns(const Problem& p, int vector, int multiprocessors) {
     if (vector == 1) return then >= 0.95 * wave;
     return then >= 2 * wave || occupancy(then, wave) >= occupancy(now, wave);
   };
-  while (tiles < kMaxBatches && segments() > 1 && fewer_are_better()) tiles *= 2;
+  while (tiles < most_tiles && segments() > 1 && fewer_are_better()) tiles *= 2;
   const int64_t slots = max_slots(p.accumulate_size) / p.outputs;
   const auto fit = [&](int64_t most) { return segments() == 1 || segments() <= std::min(most, slots); };
-  while (tiles < kMaxBatches && !fit(parts * (vector == 1 ? 16 : 4))) tiles *= 2;
+  while (tiles < most_tiles && !fit(parts * (vector == 1 ? 16 : 4))) tiles *= 2;
   const bool covered = fit(std::min<int64_t>(kMaxSegmentsAPart * parts, kMaxGridY));
   return plan(width, parts, tiles, covered ? segments() : 0);
 }
