@@ -83,31 +83,29 @@ __device__ T select(bool condition, T a, T b) {
   }
 }
 
-/// The values of another lane of a full warp, by components: that of lane `lane`, that of the lane whose number differs
-/// in the bits of `mask`, or that of the lane `distance` further up (past the warp, a lane gets its own).
+/// move(x), by components.
+template <typename T, typename Move>
+__device__ T by_components(T x, Move move) {
+  if constexpr (is_complex<T>) {
+    return {move(x.real), move(x.imag)};
+  } else {
+    return move(x);
+  }
+}
+
+/// The values of another lane of a full warp: that of lane `lane`, that of the lane whose number differs in the bits of
+/// `mask`, or that of the lane `distance` further up (past the warp, a lane gets its own).
 template <typename T>
 __device__ T shuffle(T x, int lane) {
-  if constexpr (is_complex<T>) {
-    return {__shfl_sync(kFullWarp, x.real, lane), __shfl_sync(kFullWarp, x.imag, lane)};
-  } else {
-    return __shfl_sync(kFullWarp, x, lane);
-  }
+  return by_components(x, [lane](auto part) { return __shfl_sync(kFullWarp, part, lane); });
 }
 template <typename T>
 __device__ T shuffle_xor(T x, int mask) {
-  if constexpr (is_complex<T>) {
-    return {__shfl_xor_sync(kFullWarp, x.real, mask), __shfl_xor_sync(kFullWarp, x.imag, mask)};
-  } else {
-    return __shfl_xor_sync(kFullWarp, x, mask);
-  }
+  return by_components(x, [mask](auto part) { return __shfl_xor_sync(kFullWarp, part, mask); });
 }
 template <typename T>
 __device__ T shuffle_down(T x, int distance) {
-  if constexpr (is_complex<T>) {
-    return {__shfl_down_sync(kFullWarp, x.real, distance), __shfl_down_sync(kFullWarp, x.imag, distance)};
-  } else {
-    return __shfl_down_sync(kFullWarp, x, distance);
-  }
+  return by_components(x, [distance](auto part) { return __shfl_down_sync(kFullWarp, part, distance); });
 }
 
 }  // namespace reduce_ops

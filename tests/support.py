@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -109,3 +111,23 @@ def _bits(x: torch.Tensor) -> torch.Tensor:
 def memory_bytes() -> int:
     """What this machine's processor could still allocate."""
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+class Model(torch.nn.Module):
+    """A parameter that both products sum: by rows with a batch, and alone, by a rung."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.linspace(0, 1, 1000))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return reduce_ops.sum(x * self.weight, 1) + reduce_ops.sum_v7(self.weight)
+
+
+def in_threads(work: Callable[[int], None], count: int) -> None:
+    """Call work(0), work(1), ... at the same time, each in a thread of its own, and wait for all."""
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

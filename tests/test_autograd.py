@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -13,9 +12,17 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import oracle
-import reduce_ops
 from reduce_ops import Rung
-from support import assert_same_bits, each_rung, each_sized_rung, ladder_block_sums, ladder_sum, random_values
+from support import (
+    Model,
+    assert_same_bits,
+    each_rung,
+    each_sized_rung,
+    in_threads,
+    ladder_block_sums,
+    ladder_sum,
+    random_values,
+)
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 
@@ -236,15 +243,6 @@ def test_undefined_gradients_and_hooks(device: torch.device) -> None:
     assert "ReduceSumBackward" in y.grad_fn.name()
 
 
-class Model(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.linspace(0, 1, 1000))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return reduce_ops.sum(x * self.weight, 1) + reduce_ops.sum_v7(self.weight)
-
-
 def test_deep_copy(device: torch.device) -> None:
     model = Model().to(device)
     x = torch.rand(2, 1000, device=device)
@@ -263,15 +261,11 @@ def test_backward_in_many_threads(device: torch.device) -> None:
     y = torch.ops.reduce.sum(x * x)
     grads: list[torch.Tensor] = []
 
-    def work() -> None:
+    def work(_: int) -> None:
         for _ in range(20):
             grads.append(torch.autograd.grad(y, x, retain_graph=True)[0])
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, 4)
     assert len(grads) == 80
     for grad in grads:
         assert_same_bits(grad, expected)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import reduce_ops
-from support import assert_same_bits, random_values
+from support import Model, assert_same_bits, random_values
 
 pytestmark = pytest.mark.gpu
 
@@ -51,15 +51,6 @@ def test_capture_of_forward_and_backward(function: Function) -> None:
         expected = forward_and_backward(function, x.detach().clone().requires_grad_())
         assert_same_bits(y, expected[0])
         assert_same_bits(grad, expected[1])
-
-
-class Model(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.linspace(0, 1, 1000))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return reduce_ops.sum(x * self.weight, 1) + reduce_ops.sum_v7(self.weight)
 
 
 def test_make_graphed_callables() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 import reduce_ops
-from support import assert_same_bits, random_values
+from support import assert_same_bits, in_threads, random_values
 
 pytestmark = pytest.mark.gpu
 
@@ -95,11 +94,7 @@ def test_threads_share_a_stream() -> None:
             for _ in range(500):
                 results[i].append(reduce_ops.sum(pairs[i][0]))
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(pairs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, len(pairs))
     torch.cuda.synchronize()
     for mine, (_, expected) in zip(results, pairs, strict=True):
         assert_same_bits(torch.stack(mine), expected.expand(len(mine)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 import reduce_ops
-from support import assert_same_bits, random_values
+from support import assert_same_bits, in_threads, random_values
 
 pytestmark = pytest.mark.gpu
 
@@ -146,11 +145,7 @@ def test_threads_share_a_stream(split_pairs: list[tuple[torch.Tensor, Dims, torc
             for _ in range(200):
                 results[i].append(reduce_ops.sum(split_pairs[i][0], split_pairs[i][1]))
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(split_pairs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, len(split_pairs))
     torch.cuda.synchronize()
     for mine, (_, _, expected) in zip(results, split_pairs, strict=True):
         assert_same_bits(torch.stack(mine), expected.expand(len(mine), *expected.shape))

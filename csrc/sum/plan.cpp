@@ -141,6 +141,11 @@ Plan plan_short_rows(const Problem& p, Family family) {
 
 // ---- columns
 
+/// Whether columns may have so many segments: no more than `most`, or than there are slots for.
+bool fit(const Problem& p, int64_t segments, int64_t most) {
+  return segments == 1 || segments <= std::min(most, max_slots(p.accumulate_size) / p.outputs);
+}
+
 /// Whether threads can load `vector` neighbouring columns at once.
 bool fits_vector(const Problem& p, int vector) {
   return p.columns.stride[0] == 1 && p.columns.size[0].value % vector == 0 && strides_divide(p.columns, 1, vector) &&
@@ -224,10 +229,8 @@ Plan plan_columns(const Problem& p, int vector, int multiprocessors) {
     return then >= 2 * wave || occupancy(then, wave) >= occupancy(now, wave);
   };
   while (tiles < most_tiles && segments() > 1 && fewer_are_better()) tiles *= 2;
-  const int64_t slots = max_slots(p.accumulate_size) / p.outputs;
-  const auto fit = [&](int64_t most) { return segments() == 1 || segments() <= std::min(most, slots); };
-  while (tiles < most_tiles && !fit(parts * (vector == 1 ? 16 : 4))) tiles *= 2;
-  const bool covered = fit(std::min<int64_t>(kMaxSegmentsAPart * parts, kMaxGridY));
+  while (tiles < most_tiles && !fit(p, segments(), parts * (vector == 1 ? 16 : 4))) tiles *= 2;
+  const bool covered = fit(p, segments(), std::min<int64_t>(kMaxSegmentsAPart * parts, kMaxGridY));
   return plan(width, parts, tiles, covered ? segments() : 0);
 }
 
@@ -254,15 +257,13 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
   int64_t tiles = 1;
   const auto segments = [&] { return ceil_div(chunks, tiles); };
   while (tiles < kMaxNarrowBatches && matrices * ceil_div(chunks, 2 * tiles) >= 0.95 * multiprocessors) tiles *= 2;
-  const int64_t slots = max_slots(p.accumulate_size) / p.outputs;
-  const auto fit = [&](int64_t most) { return segments() == 1 || segments() <= std::min(most, slots); };
-  while (tiles < kMaxNarrowBatches && !fit(512)) tiles *= 2;
+  while (tiles < kMaxNarrowBatches && !fit(p, segments(), 512)) tiles *= 2;
   return {.family = Family::narrow_columns,
           .threads = kNarrowWarps * kWarpSize,
           .width = columns,
           .loads = item.loads * item.items,
           .tiles = static_cast<int>(tiles),
-          .segments = fit(kMaxSegmentsAPart * kNarrowWarps) ? static_cast<int>(segments()) : 0};
+          .segments = fit(p, segments(), kMaxSegmentsAPart * kNarrowWarps) ? static_cast<int>(segments()) : 0};
 }
 
 }  // namespace

@@ -103,11 +103,8 @@ constexpr int kMaxNarrowBatches = 1024;  // of a warp
 constexpr int column_vector(int element_size) { return element_size >= 2 ? 16 / element_size : 4; }
 
 /// Segments whose sums a thread of the last block has in flight: as many as its registers have room for.
-constexpr int segments_at_once(int vector, int accumulate_size) {
-  return std::max(1, (vector == 1 ? 8 : 16) * 4 / (vector * accumulate_size));
-}
 template <int kVector, int kAccumulateSize>
-constexpr int kSegmentsAtOnce = segments_at_once(kVector, kAccumulateSize);
+constexpr int kSegmentsAtOnce = std::max(1, (kVector == 1 ? 8 : 16) * 4 / (kVector * kAccumulateSize));
 
 /// What a lane of sum_narrow_columns loads: items of whole rows, or, where lanes share a row, a word of it.
 struct NarrowItem {
