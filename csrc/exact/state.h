@@ -1,0 +1,224 @@
+// The state of an exact sum: what its words mean, how elements and carries get into them, how they are rounded. No
+// PyTorch; the same code runs on a CPU and, a state a thread, on a GPU.
+//
+// A state is a run of int64 words in which everything merges by addition, so that `a + b`, an all-reduce and a running
+// sum of states are exact:
+//
+//     word 0      how many tensors with elements were added up, times (tag of the layout << 32) + 1
+//     words 1..3  how many of those tensors hold a NaN, a +Inf, a -Inf
+//     word 4      how many of them hold an element other than -0.0
+//     words 5..   limbs, low to high: limb k weighs 2^(32 k + lowest)
+//
+// A fresh state is normalized: every limb but the last is in [0, 2^32), and the last one, which is signed, holds the
+// rest. That is one way to write a sum, so fresh states of the same elements have the same bits.
+
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#define REDUCE_OPS_ANYWHERE __host__ __device__
+#else
+#define REDUCE_OPS_ANYWHERE
+#endif
+
+namespace reduce_ops::exact {
+
+enum Word : int { kHeader, kNaNs, kPlusInfs, kMinusInfs, kOthers, kFirstLimb };
+
+constexpr int kLimbBits = 32;
+constexpr std::uint64_t kLimbMask = (std::uint64_t{1} << kLimbBits) - 1;
+constexpr int kCountBits = 30;  // up to 2^30 fresh states may be added up
+
+/// Elements are sums of powers of two from 2^(kLowest_ + 1) to 2^(kBeyond - 1).
+template <int kTag_, int kLowest_, int kBeyond, int kLimbs_>
+struct Layout {
+  static constexpr std::int64_t kTag = kTag_;
+  static constexpr int kLowest = kLowest_;  // what exponent field 0 would be the exponent of
+  static constexpr int kLimbs = kLimbs_;
+  static constexpr int kWords = kFirstLimb + kLimbs;
+  static constexpr std::int64_t kOne = (kTag << 32) + 1;  // word 0 of a fresh state
+
+  // 2^30 limbs of 32 bits, and carries in, stay below 2^63. The sum of 2^63 elements reaches 2^kBeyond times that, of
+  // which the last limb holds what is left of the others: with the sign and 2^30 states that has to fit 64 bits too.
+  static_assert(kLimbBits + kCountBits < 63);
+  static_assert(kBeyond + 63 - (kLowest + kLimbBits * (kLimbs - 1)) + kCountBits < 63);
+  static_assert(kTag << kCountBits < std::int64_t{1} << 32);  // so that counts of different layouts cannot meet
+};
+
+/// Of float32 and everything that it holds (float8, float16, bfloat16): m * 2^(e - 150) with e the exponent field, at
+/// least 1.
+using Layout32 = Layout<1, -150, 128, 11>;
+/// Of float64: m * 2^(e - 1075).
+using Layout64 = Layout<2, -1075, 1024, 68>;
+static_assert(Layout32::kWords == 16 && Layout64::kWords == 73);
+
+/// Of bool and integers: word 1 is the sum, which wraps as that of reduce::sum.
+struct LayoutInt {
+  static constexpr std::int64_t kTag = 3;
+  static constexpr int kWords = 2;
+  static constexpr std::int64_t kOne = (kTag << 32) + 1;
+};
+
+/// What elements there are besides numbers that add up: words 1 to 4 of a fresh state.
+struct Kinds {
+  bool nan;
+  bool plus_inf;
+  bool minus_inf;
+  bool other;  // than -0.0
+};
+
+/// Writes words 0 to 4 of the fresh state of a tensor that has elements.
+template <typename Layout>
+REDUCE_OPS_ANYWHERE inline void write_kinds(std::int64_t* words, Kinds kinds) {
+  words[kHeader] = Layout::kOne;
+  words[kNaNs] = kinds.nan;
+  words[kPlusInfs] = kinds.plus_inf;
+  words[kMinusInfs] = kinds.minus_inf;
+  words[kOthers] = kinds.other;
+}
+
+/// Whether word 0 can be that of up to 2^30 states of this layout.
+template <typename Layout>
+REDUCE_OPS_ANYWHERE inline bool is_header(std::int64_t header) {
+  const std::int64_t count = header & static_cast<std::int64_t>(kLimbMask);
+  return count <= std::int64_t{1} << kCountBits && header == count * Layout::kOne;
+}
+
+/// Resolves carries.
+template <typename Layout>
+REDUCE_OPS_ANYWHERE inline void normalize(std::int64_t* limbs) {
+  for (int k = 0; k < Layout::kLimbs - 1; ++k) {
+    limbs[k + 1] += limbs[k] >> kLimbBits;
+    limbs[k] &= static_cast<std::int64_t>(kLimbMask);
+  }
+}
+
+/// Adds value * 2^(lowest + position), without resolving carries; there must be two limbs above the one of `position`.
+/// It moves no limb by 2^32 or more, so 2^30 of it fit before normalize().
+REDUCE_OPS_ANYWHERE inline void add_at(std::int64_t* limbs, std::int64_t value, int position) {
+  const int k = position / kLimbBits;
+  const int shift = position % kLimbBits;
+  const std::uint64_t low = (static_cast<std::uint64_t>(value) & kLimbMask) << shift;
+  const std::int64_t high = (value >> kLimbBits) * (std::int64_t{1} << shift) + static_cast<std::int64_t>(low >> 32);
+  limbs[k] += static_cast<std::int64_t>(low & kLimbMask);
+  limbs[k + 1] += high & static_cast<std::int64_t>(kLimbMask);
+  limbs[k + 2] += high >> kLimbBits;
+}
+
+// ---- rounding ----
+
+enum class Rounding {
+  nearest,  // to nearest, ties to even
+  odd,      // what is not exact becomes the neighbour with an odd last bit, and nothing overflows: a float32 made that
+            // way rounds to nearest in a format of 22 bits or less as the exact value would
+};
+
+template <typename Float>
+struct Format;
+template <>
+struct Format<float> {
+  using Bits = std::uint32_t;
+  static constexpr int kPrecision = 24;
+  static constexpr int kLeastExponent = -126;
+  static constexpr int kMostExponent = 127;
+};
+template <>
+struct Format<double> {
+  using Bits = std::uint64_t;
+  static constexpr int kPrecision = 53;
+  static constexpr int kLeastExponent = -1022;
+  static constexpr int kMostExponent = 1023;
+};
+
+template <typename Float>
+REDUCE_OPS_ANYWHERE inline Float from_bits(typename Format<Float>::Bits bits) {
+  Float result;
+  memcpy(&result, &bits, sizeof(result));
+  return result;
+}
+
+template <typename Float>
+REDUCE_OPS_ANYWHERE inline Float signed_float(bool negative, typename Format<Float>::Bits magnitude) {
+  using Bits = typename Format<Float>::Bits;
+  return from_bits<Float>(magnitude | static_cast<Bits>(negative) << (8 * sizeof(Bits) - 1));
+}
+
+template <typename Float>
+constexpr typename Format<Float>::Bits kInfinity =
+    static_cast<typename Format<Float>::Bits>(Format<Float>::kMostExponent - Format<Float>::kLeastExponent + 2)
+    << (Format<Float>::kPrecision - 1);
+template <typename Float>
+constexpr typename Format<Float>::Bits kQuietNaN = kInfinity<Float> | kInfinity<Float> >> 1;
+
+/// significand * 2^(exponent - 63), where bit 63 of the significand is set and the last one also stands for whatever
+/// lies below it.
+template <typename Float>
+REDUCE_OPS_ANYWHERE inline Float round_normalized(bool negative, std::uint64_t significand, int exponent,
+                                                  Rounding rounding) {
+  using F = Format<Float>;
+  using Bits = typename F::Bits;
+  if (exponent > F::kMostExponent) {
+    return signed_float<Float>(negative, rounding == Rounding::odd ? kInfinity<Float> - 1 : kInfinity<Float>);
+  }
+  const int below = F::kLeastExponent > exponent ? F::kLeastExponent - exponent : 0;  // how far into the subnormals
+  const int dropped = 64 - F::kPrecision + below;
+  const std::uint64_t kept = dropped < 64 ? significand >> dropped : 0;
+  const std::uint64_t rest = dropped <= 64 ? significand << (64 - dropped) : 1;  // as a fraction of the last kept bit
+  const std::uint64_t half = std::uint64_t{1} << 63;
+  const bool up = rounding == Rounding::odd ? rest != 0 && kept % 2 == 0 : rest > half || (rest == half && kept % 2);
+  // The leading bit of a normal number counts the exponent field up by one, and a carry out of the others once more.
+  const int field = below > 0 ? 0 : exponent - F::kLeastExponent;
+  const Bits magnitude = (static_cast<Bits>(field) << (F::kPrecision - 1)) + static_cast<Bits>(kept) + up;
+  return signed_float<Float>(negative, magnitude);
+}
+
+REDUCE_OPS_ANYWHERE inline int leading_zeros(std::uint64_t x) {
+#ifdef __CUDA_ARCH__
+  return __clzll(static_cast<long long>(x));
+#else
+  return __builtin_clzll(x);
+#endif
+}
+
+/// The value of limbs, rounded. Overwrites them.
+template <typename Layout, typename Float>
+REDUCE_OPS_ANYWHERE inline Float round_limbs(std::int64_t* limbs, Rounding rounding) {
+  constexpr int kLast = Layout::kLimbs - 1;
+  normalize<Layout>(limbs);
+  const bool negative = limbs[kLast] < 0;
+  if (negative) {
+    for (int k = 0; k <= kLast; ++k) limbs[k] = -limbs[k];
+    normalize<Layout>(limbs);
+  }
+  int top = kLast;
+  while (top >= 0 && limbs[top] == 0) --top;
+  if (top < 0) return 0;
+  // The 64 bits from the leading one on. The last limb may have more than 32 itself.
+  const std::uint64_t high = static_cast<std::uint64_t>(limbs[top]);
+  const std::uint64_t middle = top > 0 ? static_cast<std::uint64_t>(limbs[top - 1]) : 0;
+  const std::uint64_t low = top > 1 ? static_cast<std::uint64_t>(limbs[top - 2]) : 0;
+  const int zeros = leading_zeros(high);
+  const std::uint64_t below = middle << 32 | low;  // the high limb's fraction
+  std::uint64_t significand = high << zeros;
+  if (zeros > 0) significand |= below >> (64 - zeros);
+  bool more = zeros > 0 ? below << zeros != 0 : below != 0;
+  for (int k = 0; k < top - 2; ++k) more |= limbs[k] != 0;
+  const int exponent = Layout::kLowest + kLimbBits * top + 63 - zeros;
+  return round_normalized<Float>(negative, significand | more, exponent, rounding);
+}
+
+/// The value of a state, rounded. Overwrites its limbs; with a header of another layout it is NaN.
+template <typename Layout, typename Float>
+REDUCE_OPS_ANYWHERE inline Float round_state(std::int64_t* words, Rounding rounding) {
+  const bool plus = words[kPlusInfs] != 0, minus = words[kMinusInfs] != 0;
+  if (words[kNaNs] != 0 || (plus && minus) || !is_header<Layout>(words[kHeader])) {
+    return from_bits<Float>(kQuietNaN<Float>);
+  }
+  if (plus || minus) return signed_float<Float>(minus, kInfinity<Float>);
+  if (words[kHeader] != 0 && words[kOthers] == 0) return signed_float<Float>(true, 0);
+  return round_limbs<Layout, Float>(words + kFirstLimb, rounding);
+}
+
+}  // namespace reduce_ops::exact
