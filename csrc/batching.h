@@ -2,9 +2,13 @@
 
 #pragma once
 
+#include <ATen/WrapDimUtils.h>
+#include <ATen/core/DimVector.h>
 #include <ATen/functorch/BatchedTensorImpl.h>
 #include <ATen/ops/movedim.h>
+#include <ATen/ops/unsqueeze.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/OptionalArrayRef.h>
 
 namespace reduce_ops {
 
@@ -17,6 +21,22 @@ at::Tensor batched(const at::Tensor& self, Rule rule) {
   const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
   const auto* batch = at::functorch::unsafeGetBatchedImpl(self);
   return at::functorch::makeBatched(rule(batch->value().movedim(batch->bdim(), 0)), 0, batch->level());
+}
+
+/// What reduces dimensions of self as reduce(batch, dims, keepdim), on each sample at once.
+template <typename Reduce>
+at::Tensor batched_over_dims(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, Reduce reduce) {
+  return batched(self, [&](const at::Tensor& batch) {
+    const int64_t rank = batch.dim() - 1;  // of a sample
+    at::DimVector shifted;
+    if (dims && !dims->empty()) {
+      for (const int64_t d : *dims) shifted.push_back(at::maybe_wrap_dim(d, rank) + 1);
+    } else {
+      for (int64_t d = 1; d <= rank; ++d) shifted.push_back(d);
+    }
+    if (rank == 0) return reduce(batch.unsqueeze(1), at::IntArrayRef{1}, false);  // samples of one element
+    return reduce(batch, at::IntArrayRef(shifted), keepdim);
+  });
 }
 
 }  // namespace reduce_ops

@@ -55,8 +55,9 @@ ScheduleColumns schedule_columns(int64_t version, int64_t block_size, int64_t n)
 void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   const at::Tensor& self = (*stack)[stack->size() - schema.arguments().size()].toTensor();
+  const std::string& name = schema.arguments()[0].name();
   const char* kind = self.is_quantized() ? "quantized" : self.is_nested() ? "nested" : "not strided";
-  TORCH_CHECK_NOT_IMPLEMENTED(false, schema.name(), ": self is ", kind, " (layout ", self.layout(), ", dtype ",
+  TORCH_CHECK_NOT_IMPLEMENTED(false, schema.name(), ": ", name, " is ", kind, " (layout ", self.layout(), ", dtype ",
                               self.scalar_type(), "); accepted is a dense, strided tensor");
 }
 
@@ -92,6 +93,13 @@ TORCH_LIBRARY(reduce, m) {
       "width, int vector, int loads, int tiles, int segments)");
   m.def("_sum_as_on(Tensor self, int[1]? dim=None, *, int multiprocessors) -> Tensor");
 
+  m.def("sum_exact.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        pure);
+  m.def("sum_exact(Tensor self, *, ScalarType? dtype=None) -> Tensor", pure);
+  m.def("exact_state.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", pure);
+  m.def("exact_state(Tensor self) -> Tensor", pure);
+  m.def("exact_round(Tensor state, *, ScalarType dtype) -> Tensor", pure);
+
   m.def("_override_aten(bool enabled) -> ()", &override_aten);
   m.def("_ladder() -> (str[] titles, str[] summaries, int[][] block_sizes)", &ladder_columns);
   m.def(
@@ -102,7 +110,15 @@ TORCH_LIBRARY(reduce, m) {
 
 /// Gives every operator above an answer for a dispatch key that none of them sums.
 void reject(torch::Library& m) {
-  std::vector<std::string> names = {"sum", "sum.out", "sum.dim_IntList", "sum.IntList_out"};
+  std::vector<std::string> names = {"sum",
+                                    "sum.out",
+                                    "sum.dim_IntList",
+                                    "sum.IntList_out",
+                                    "sum_exact",
+                                    "sum_exact.dim_IntList",
+                                    "exact_state",
+                                    "exact_state.dim_IntList",
+                                    "exact_round"};
   for (const auto& rung : ladder::rungs()) {
     names.push_back("sum_v" + std::to_string(rung.number));
     names.push_back("block_sums_v" + std::to_string(rung.number));

@@ -53,8 +53,8 @@ using Answer = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, i
 
 Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
   TORCH_CHECK(multiprocessors > 0, "_plan: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
-  const at::ScalarType stored = result_dtype(self, std::nullopt);
-  const DimSet reduced = reduced_dims(self, dims);
+  const at::ScalarType stored = result_dtype("sum", self, std::nullopt);
+  const DimSet reduced = reduced_dims("sum", self, dims);
   const auto sizes = result_sizes(self.sizes(), reduced, false);
   const at::Tensor result = at::empty(sizes, self.options().dtype(stored).device(at::kMeta));
   TORCH_CHECK(self.numel() > 0, "_plan: self has no elements");

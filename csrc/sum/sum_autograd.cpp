@@ -1,4 +1,5 @@
-// The gradient of a sum is a view: the gradient of the result, expanded over the dimensions that were summed.
+// The gradient of a sum is a view: the gradient of the result, expanded over the dimensions that were summed. How the
+// sum was rounded makes no difference to it, so sum and sum_exact share their kernels.
 
 #include <c10/core/SymIntArrayRef.h>
 #include <c10/util/OptionalArrayRef.h>
@@ -37,20 +38,22 @@ struct ReduceSumBackward final : torch::autograd::TraceableFunction {
   bool keepdim;
 };
 
+template <const char* kName>
 at::Tensor sum_all(c10::DispatchKeySet keys, const at::Tensor& self, Dtype dtype) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dtype)>("sum");
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dtype)>(kName);
   return autograd::differentiable(
       self, [&] { return op.redispatch(keys & c10::after_autograd_keyset, self, dtype); },
       [&](const at::Tensor& tangent) { return op.call(tangent, dtype); },
       [&] { return autograd::make_node<ReduceSumBackward>(self, DimSet().set(), false); });
 }
 
+template <const char* kName>
 at::Tensor sum_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool, Dtype)>("sum", "dim_IntList");
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool, Dtype)>(kName, "dim_IntList");
   return autograd::differentiable(
       self, [&] { return op.redispatch(keys & c10::after_autograd_keyset, self, dims, keepdim, dtype); },
       [&](const at::Tensor& tangent) { return op.call(tangent, dims, keepdim, dtype); },
-      [&] { return autograd::make_node<ReduceSumBackward>(self, reduced_dims(self, dims), keepdim); });
+      [&] { return autograd::make_node<ReduceSumBackward>(self, reduced_dims(kName, self, dims), keepdim); });
 }
 
 /// out= has no gradient, as everywhere in PyTorch.
@@ -101,8 +104,10 @@ at::Tensor& write_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims di
 }  // namespace
 
 TORCH_LIBRARY_IMPL(reduce, Autograd, m) {
-  m.impl("sum", TORCH_FN(sum_all));
-  m.impl("sum.dim_IntList", TORCH_FN(sum_dims));
+  m.impl("sum", TORCH_FN(sum_all<kSum>));
+  m.impl("sum.dim_IntList", TORCH_FN(sum_dims<kSum>));
+  m.impl("sum_exact", TORCH_FN(sum_all<kSumExact>));
+  m.impl("sum_exact.dim_IntList", TORCH_FN(sum_dims<kSumExact>));
   m.impl("sum.out", TORCH_FN(sum_out_all));
   m.impl("sum.IntList_out", TORCH_FN(sum_out_dims));
 }

@@ -24,7 +24,7 @@ at::Tensor& sum_out_dims(const at::Tensor& self, Dims dims, bool keepdim, Dtype 
   static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool, Dtype)>("sum", "dim_IntList");
   const at::Tensor x = unwrapped(self);
   const Dtype asked = dtype ? dtype : dtype_of(self, out);
-  check_out(self, result_dtype(self, asked), out);
+  check_out(self, result_dtype("sum", self, asked), out);
   const at::Tensor result = [&] {
     const at::AutoDispatchSkipFunctionalize guard;
     return op.call(x, dims, keepdim, asked);

@@ -59,25 +59,25 @@ Job job_of(const at::Tensor& self, DimSet reduced, at::ScalarType element, at::S
 
 }  // namespace
 
-at::ScalarType result_dtype(const at::Tensor& self, std::optional<at::ScalarType> dtype) {
+at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::optional<at::ScalarType> dtype) {
   const at::ScalarType input = self.scalar_type();
-  check_summable("sum", "self", input);
+  check_summable(op, "self", input);
   if (!dtype) return reduce_ops::result_dtype(input);
-  check_summable("sum", "dtype", *dtype);
-  check_holds("sum", input, *dtype);
+  check_summable(op, "dtype", *dtype);
+  check_holds(op, input, *dtype);
   return *dtype;
 }
 
-DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims) {
+DimSet reduced_dims(std::string_view op, const at::Tensor& self, at::OptionalIntArrayRef dims) {
   if (dims && !dims->empty()) return at::dim_list_to_bitset(*dims, self.dim());
-  TORCH_CHECK(self.dim() <= 64, "sum: self has ", self.dim(), " dimensions; accepted are up to 64");
+  TORCH_CHECK(self.dim() <= 64, op, ": self has ", self.dim(), " dimensions; accepted are up to 64");
   return DimSet().set();
 }
 
 at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref<SumInto> sum_into,
                Allocate* allocate) {
-  const at::ScalarType result = result_dtype(self, request.dtype);
-  const DimSet reduced = reduced_dims(self, request.dims);
+  const at::ScalarType result = result_dtype("sum", self, request.dtype);
+  const DimSet reduced = reduced_dims("sum", self, request.dims);
   const Job job = job_of(self, reduced, request.dtype.value_or(self.scalar_type()), result);
   const auto sizes = result_sizes(self.sizes(), reduced, request.keepdim);
   const at::Tensor sums = allocate(sizes, job.stored, self);
@@ -101,8 +101,8 @@ void check_out(const at::Tensor& self, at::ScalarType result, const at::Tensor& 
 at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& out,
                     c10::function_ref<SumInto> sum_into, Allocate* allocate) {
   const auto dtype = request.dtype ? request.dtype : dtype_of(self, out);
-  const at::ScalarType result = result_dtype(self, dtype);
-  const DimSet reduced = reduced_dims(self, request.dims);
+  const at::ScalarType result = result_dtype("sum", self, dtype);
+  const DimSet reduced = reduced_dims("sum", self, request.dims);
   check_out(self, result, out);
   const Job job = job_of(self, reduced, dtype.value_or(self.scalar_type()), result);
   const auto sizes = result_sizes(self.sizes(), reduced, request.keepdim);

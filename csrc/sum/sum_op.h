@@ -9,6 +9,7 @@
 
 #include <bitset>
 #include <optional>
+#include <string_view>
 
 namespace reduce_ops::sum {
 
@@ -34,9 +35,9 @@ at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref
 at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& out,
                     c10::function_ref<SumInto> sum_into, Allocate* allocate);
 
-// For backends that have no data, only dtypes and sizes.
-at::ScalarType result_dtype(const at::Tensor& self, std::optional<at::ScalarType> dtype);
-DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims);
+// For backends that have no data, only dtypes and sizes, and for sums of other kinds; `op` is who complains.
+at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::optional<at::ScalarType> dtype);
+DimSet reduced_dims(std::string_view op, const at::Tensor& self, at::OptionalIntArrayRef dims);
 /// What dtype= is where the caller gives out= alone: that of out, unless the sum has it anyway.
 std::optional<at::ScalarType> dtype_of(const at::Tensor& self, const at::Tensor& out);
 void check_out(const at::Tensor& self, at::ScalarType result, const at::Tensor& out);

@@ -1,0 +1,176 @@
+#include <ATen/EmptyTensor.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Exception.h>
+#include <c10/util/Half.h>
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <vector>
+
+#include "exact/exact_op.h"
+#include "exact/sums_cpu.h"
+#include "sum/work_cpu.h"
+
+namespace reduce_ops::exact {
+namespace {
+
+// A range of an output ends in a state, of up to 584 bytes: less than a tenth of what it read.
+constexpr sum::Grain kGrain{kMaxSums, 2048};
+constexpr int64_t kRoundGrain = 512;  // states worth a thread of their own
+
+/// self with the reduced dimensions in the order in which they lie in memory: no other order matters.
+at::Tensor in_memory_order(const at::Tensor& self, DimSet reduced) {
+  at::DimVector order, sorted;
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    order.push_back(d);
+    if (reduced[d]) sorted.push_back(d);
+  }
+  std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) { return self.stride(a) > self.stride(b); });
+  auto next = sorted.begin();
+  for (int64_t& d : order) {
+    if (reduced[d]) d = *next++;
+  }
+  return self.permute(order);
+}
+
+/// Rounds a state, or sum i of some, to Out, the type of a result's elements. What is narrower than float32 is made
+/// from a float32 that was rounded to odd.
+template <typename Out>
+struct Round {
+  using Result = std::conditional_t<std::is_same_v<Out, double>, double, float>;
+
+  explicit Round(Rounding asked) : rounding(sizeof(Out) == 2 ? Rounding::odd : asked) {}
+
+  template <typename Float>
+  void operator()(Sums<Float>& sums, int64_t i, Out* out) const {
+    *out = static_cast<Out>(sums.template rounded<Result>(i, rounding));
+  }
+  template <typename Layout>
+  void operator()(std::array<int64_t, Layout::kWords>& words, Layout, Out* out) const {
+    *out = static_cast<Out>(round_state<Layout, Result>(words.data(), rounding));
+  }
+
+  Rounding rounding;
+};
+
+/// Writes all words instead.
+struct Keep {
+  template <typename Float>
+  void operator()(Sums<Float>& sums, int64_t i, int64_t* out) const {
+    sums.write_state(i, out);
+  }
+  template <typename Layout>
+  void operator()(std::array<int64_t, Layout::kWords>& words, Layout, int64_t* out) const {
+    std::copy(words.begin(), words.end(), out);
+  }
+};
+
+/// The state of a tensor of which `count` ranges have the states that lie `apart` words after each other.
+template <typename Layout>
+std::array<int64_t, Layout::kWords> merged(const int64_t* states, int64_t count, int64_t apart) {
+  std::array<int64_t, Layout::kWords> words{};
+  for (int64_t i = 0; i < count; ++i) {
+    for (int w = 0; w < Layout::kWords; ++w) words[w] += states[i * apart + w];
+  }
+  write_kinds<Layout>(words.data(),
+                      {words[kNaNs] > 0, words[kPlusInfs] > 0, words[kMinusInfs] > 0, words[kOthers] > 0});
+  normalize<Layout>(words.data() + kFirstLimb);
+  return words;
+}
+
+/// Has `finish` write each sum where it belongs, `step` elements of Out after the one before.
+template <typename Float, typename Out, typename Finish>
+void sum_to(const at::Tensor& self, DimSet reduced, int64_t outputs, const Finish& finish, Out* out, int64_t step) {
+  using Layout = typename Sums<Float>::Layout;
+  constexpr int64_t kWords = Layout::kWords;
+  const sum::Work work = sum::work_of(in_memory_order(self, reduced), reduced, outputs, kGrain);
+  std::vector<int64_t> states(work.ranges > 1 ? work.ranges * outputs * kWords : 0);
+  sum::for_each_task(work, [&](const sum::Elements& elements, const sum::Task& task) {
+    Sums<Float> sums(task.count);
+    sums.add(elements, task.begin, task.end, work.across.stride);
+    for (int64_t i = 0; i < task.count; ++i) {
+      const int64_t output = task.output + i * work.across.step;
+      if (work.ranges == 1) {
+        finish(sums, i, out + output * step);
+      } else {
+        sums.write_state(i, &states[(task.range * outputs + output) * kWords]);
+      }
+    }
+  });
+  if (work.ranges == 1) return;
+  for (int64_t i = 0; i < outputs; ++i) {
+    auto words = merged<Layout>(&states[i * kWords], work.ranges, outputs * kWords);
+    finish(words, Layout{}, out + i * step);
+  }
+}
+
+template <typename Out, typename Finish>
+void sum_as(const at::Tensor& self, DimSet reduced, const at::Tensor& result, const Finish& finish, int64_t step) {
+  auto* out = static_cast<Out*>(result.mutable_data_ptr());
+  const int64_t outputs = result.numel() / step;
+  if (self.scalar_type() == at::kDouble) {
+    sum_to<double>(self, reduced, outputs, finish, out, step);
+  } else {
+    sum_to<float>(self, reduced, outputs, finish, out, step);
+  }
+}
+
+/// Calls round(Out()) with the type of the elements that rounded sums are written as.
+template <typename Call>
+void for_type(at::ScalarType dtype, Call call) {
+  switch (dtype) {
+    case at::kDouble:
+      return call(double());
+    case at::kFloat:
+      return call(float());
+    case at::kHalf:
+      return call(at::Half());
+    case at::kBFloat16:
+      return call(at::BFloat16());
+    default:
+      TORCH_INTERNAL_ASSERT(false, "no exact sum is rounded to ", dtype);
+  }
+}
+
+void exact_cpu(const at::Tensor& self, DimSet reduced, const at::Tensor& result, Rounding rounding) {
+  if (result.scalar_type() == at::kLong) return sum_as<int64_t>(self, reduced, result, Keep(), result.size(-1));
+  for_type(result.scalar_type(), [&](auto type) {
+    using Out = decltype(type);
+    sum_as<Out>(self, reduced, result, Round<Out>(rounding), 1);
+  });
+}
+
+template <typename Layout, typename Out>
+void round_all(const at::Tensor& states, const at::Tensor& result, Rounding rounding) {
+  const auto* in = states.const_data_ptr<int64_t>();
+  auto* out = result.mutable_data_ptr<Out>();
+  const Round<Out> round(rounding);
+  at::parallel_for(0, result.numel(), kRoundGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::array<int64_t, Layout::kWords> words;
+      std::copy_n(in + i * Layout::kWords, Layout::kWords, words.begin());
+      round(words, Layout{}, out + i);
+    }
+  });
+}
+
+void round_cpu(const at::Tensor& states, const at::Tensor& result, Rounding rounding) {
+  for_type(result.scalar_type(), [&](auto type) {
+    using Out = decltype(type);
+    if (states.size(-1) == Layout32::kWords) return round_all<Layout32, Out>(states, result, rounding);
+    round_all<Layout64, Out>(states, result, rounding);
+  });
+}
+
+at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor&) {
+  return at::detail::empty_cpu(sizes, dtype);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(reduce, CPU, m) { register_exact<exact_cpu, round_cpu, empty>(m); }
+
+}  // namespace reduce_ops::exact

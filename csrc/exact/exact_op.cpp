@@ -1,0 +1,168 @@
+#include "exact/exact_op.h"
+
+#include <ATen/ops/stack.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
+#include <c10/core/ScalarType.h>
+#include <c10/util/Exception.h>
+
+#include "dispatch.h"
+#include "sum_dtypes.h"
+
+namespace reduce_ops::exact {
+namespace {
+
+bool is_integer(at::ScalarType dtype) { return at::isIntegralType(dtype, /*includeBool=*/true); }
+
+/// Integers add up as reduce::sum adds them, and elements that become integers too.
+at::Tensor sum_of_integers(const at::Tensor& self, const sum::Request& request) {
+  static const auto op =
+      find_operator<at::Tensor(const at::Tensor&, at::OptionalIntArrayRef, bool, std::optional<at::ScalarType>)>(
+          kSum, "dim_IntList");
+  return op.call(self, request.dims, request.keepdim, request.dtype);
+}
+
+/// Integers of 64 bits as pairs of float64, each of which holds one half exactly.
+at::Tensor halves(const at::Tensor& self) {
+  constexpr auto kLow = static_cast<int64_t>(kLimbMask);
+  const at::Tensor x = self.view(at::kLong);
+  at::Tensor high = x.bitwise_right_shift(32);
+  if (self.scalar_type() == at::kUInt64) high = high.bitwise_and(kLow);
+  return at::stack({high.to(at::kDouble).mul_(0x1p32), x.bitwise_and(kLow).to(at::kDouble)}, -1);
+}
+
+/// What a backend sums: floats, of which those of a complex number lie along one more dimension, which is kept, and
+/// those of an integer of 64 bits along one that is summed over.
+struct Floats {
+  at::Tensor self;
+  DimSet reduced;
+};
+
+Floats floats_of(std::string_view op, const at::Tensor& self, DimSet reduced) {
+  const at::ScalarType input = self.scalar_type();
+  const bool wide = input == at::kLong || input == at::kUInt64;
+  if (!self.is_complex() && !wide) {
+    return {is_integer(input) ? self.to(at::kDouble) : self.resolve_neg(), reduced};  // integers of 32 bits fit
+  }
+  TORCH_CHECK(self.dim() < 64, op, ": self has 64 dimensions; accepted are up to 63 of complex and 64-bit elements");
+  if (wide) return {halves(self), reduced.set(self.dim())};
+  return {at::view_as_real(self.resolve_conj().resolve_neg()), reduced.reset(self.dim())};
+}
+
+void sum_into(const Floats& floats, const at::Tensor& result, Rounding rounding, const Backend& backend) {
+  if (result.numel() == 0) return;
+  if (floats.self.numel() == 0) {
+    result.zero_();
+  } else {
+    backend.exact_into(floats.self, floats.reduced, result, rounding);
+  }
+}
+
+/// What a backend writes so that one conversion from it makes a `part`, a real dtype, of the exact sum.
+struct Stored {
+  at::ScalarType dtype;
+  Rounding rounding;
+};
+
+Stored stored_for(at::ScalarType part) {
+  switch (part) {
+    case at::kDouble:
+    case at::kFloat:
+    case at::kHalf:
+    case at::kBFloat16:
+      return {part, Rounding::nearest};
+    default:
+      return {at::kFloat, Rounding::odd};  // float8
+  }
+}
+
+/// Every header has to be that of the layout. A GPU is not asked, since that would mean to wait for it.
+void check_headers(const at::Tensor& states) {
+  const int64_t words = states.size(-1);
+  const auto* header = states.const_data_ptr<int64_t>();
+  for (const auto* end = header + states.numel(); header != end; header += words) {
+    const bool fits = words == LayoutInt::kWords  ? is_header<LayoutInt>(*header)
+                      : words == Layout32::kWords ? is_header<Layout32>(*header)
+                                                  : is_header<Layout64>(*header);
+    TORCH_CHECK_VALUE(fits, "exact_round: state has a first word of ", *header, ", which no sum of states of ", words,
+                      " words has; accepted are sums of up to 2^", kCountBits, " results of exact_state");
+  }
+}
+
+}  // namespace
+
+int64_t words_of(at::ScalarType input) {
+  if (is_integer(input)) return LayoutInt::kWords;
+  return c10::toRealValueType(input) == at::kDouble ? Layout64::kWords : Layout32::kWords;
+}
+
+at::Tensor sum_exact(const at::Tensor& self, const sum::Request& request, const Backend& backend) {
+  const at::ScalarType dtype = sum::result_dtype(kSumExact, self, request.dtype);
+  if (is_integer(dtype)) return sum_of_integers(self, request);
+  const DimSet reduced = sum::reduced_dims(kSumExact, self, request.dims);
+  const Floats floats = floats_of(kSumExact, self, reduced);
+  const Stored stored = stored_for(c10::toRealValueType(dtype));
+  auto sizes = sum::result_sizes(self.sizes(), reduced, request.keepdim);
+  if (self.is_complex()) sizes.push_back(2);
+  const at::Tensor sums = backend.allocate(sizes, stored.dtype, self);
+  sum_into(floats, sums, stored.rounding, backend);
+  const at::Tensor result = self.is_complex() ? at::view_as_complex(sums) : sums;
+  return result.scalar_type() == dtype ? result : result.to(dtype);
+}
+
+at::Tensor exact_state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, const Backend& backend) {
+  const at::ScalarType input = self.scalar_type();
+  check_summable("exact_state", "self", input);
+  const DimSet reduced = sum::reduced_dims("exact_state", self, dims);
+  auto sizes = sum::result_sizes(self.sizes(), reduced, keepdim);
+  if (self.is_complex()) sizes.push_back(2);
+  sizes.push_back(words_of(input));
+  const at::Tensor states = backend.allocate(sizes, at::kLong, self);
+  if (is_integer(input)) {
+    states.select(-1, 0).fill_(self.numel() > 0 ? LayoutInt::kOne : 0);
+    states.select(-1, 1).copy_(sum_of_integers(self, {dims, keepdim, at::kLong}));
+  } else {
+    sum_into(floats_of("exact_state", self, reduced), states, Rounding::nearest, backend);
+  }
+  return states;
+}
+
+void check_state(const at::Tensor& state, at::ScalarType dtype) {
+  check_summable("exact_round", "dtype", dtype);
+  TORCH_CHECK_VALUE(state.scalar_type() == at::kLong, "exact_round: state has dtype ", state.scalar_type(),
+                    "; accepted is int64, as exact_state returns it");
+  const c10::SymInt words = state.dim() > 0 ? state.sym_size(-1) : 0;
+  TORCH_CHECK_VALUE(words == LayoutInt::kWords || words == Layout32::kWords || words == Layout64::kWords,
+                    "exact_round: state has sizes ", state.sym_sizes(), "; accepted is a last dimension of ",
+                    LayoutInt::kWords, " (integers), ", Layout32::kWords, " (floats of up to 32 bits) or ",
+                    Layout64::kWords, " (float64) words");
+  TORCH_CHECK_VALUE(words == LayoutInt::kWords || !is_integer(dtype), "exact_round: dtype=", dtype,
+                    " cannot hold a sum of floats, which state is; accepted are floats and complex dtypes");
+  TORCH_CHECK_VALUE(
+      !at::isComplexType(dtype) || (words != LayoutInt::kWords && state.dim() > 1 && state.sym_size(-2) == 2),
+      "exact_round: dtype=", dtype, " asks for a state of complex numbers, but state has sizes ", state.sym_sizes(),
+      "; accepted are two states of floats, real and imaginary part, in the dimension "
+      "before the last");
+}
+
+c10::SymIntArrayRef rounded_sizes(const at::Tensor& state, at::ScalarType dtype) {
+  return state.sym_sizes().slice(0, state.dim() - (at::isComplexType(dtype) ? 2 : 1));
+}
+
+at::Tensor exact_round(const at::Tensor& state, at::ScalarType dtype, const Backend& backend) {
+  check_state(state, dtype);
+  const at::Tensor states = state.contiguous();
+  if (states.is_cpu()) check_headers(states);
+  if (states.size(-1) == LayoutInt::kWords) {
+    const at::Tensor sums = states.select(-1, 1);
+    if (is_integer(dtype)) return sums.to(dtype, /*non_blocking=*/false, /*copy=*/true);
+    return sum_exact(sums.unsqueeze(-1), {at::IntArrayRef{-1}, false, dtype}, backend);
+  }
+  const Stored stored = stored_for(c10::toRealValueType(dtype));
+  const at::Tensor sums = backend.allocate(states.sizes().slice(0, states.dim() - 1), stored.dtype, states);
+  if (sums.numel() > 0) backend.round_into(states, sums, stored.rounding);
+  const at::Tensor result = at::isComplexType(dtype) ? at::view_as_complex(sums) : sums;
+  return result.scalar_type() == dtype ? result : result.to(dtype);
+}
+
+}  // namespace reduce_ops::exact

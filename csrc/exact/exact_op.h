@@ -1,0 +1,78 @@
+// What `reduce::sum_exact`, `reduce::exact_state` and `reduce::exact_round` do on every backend: check arguments,
+// settle dtypes and shapes, hand over to the backend.
+
+#pragma once
+
+#include <torch/library.h>
+
+#include "exact/state.h"
+#include "sum/sum_op.h"
+
+namespace reduce_ops::exact {
+
+using sum::DimSet;
+
+/// Sums self exactly over the dimensions of `reduced`. self: float8, float16, bfloat16, float32 or float64, of any
+/// strides, without negative bit; no output is without elements. result: on the device of self, contiguous, an output
+/// for each index of the other dimensions, in row-major order; int64 gets fresh states (a dimension more, of the 16 or
+/// 73 words of a layout), float64, float32, float16 and bfloat16 the sums, rounded. Only float32 is rounded to odd.
+using ExactInto = void(const at::Tensor& self, DimSet reduced, const at::Tensor& result, Rounding rounding);
+
+/// Rounds states, contiguous and of 16 or 73 words each, into the elements of result, as above; one at least.
+using RoundInto = void(const at::Tensor& states, const at::Tensor& result, Rounding rounding);
+
+/// What a backend brings.
+struct Backend {
+  ExactInto* exact_into;
+  RoundInto* round_into;
+  sum::Allocate* allocate;
+};
+
+at::Tensor sum_exact(const at::Tensor& self, const sum::Request& request, const Backend& backend);
+at::Tensor exact_state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, const Backend& backend);
+at::Tensor exact_round(const at::Tensor& state, at::ScalarType dtype, const Backend& backend);
+
+// For backends that have no data, only dtypes and sizes.
+
+/// Words of a state of elements of this dtype.
+int64_t words_of(at::ScalarType input);
+void check_state(const at::Tensor& state, at::ScalarType dtype);
+/// What sizes of a state are left when it is rounded to `dtype`.
+c10::SymIntArrayRef rounded_sizes(const at::Tensor& state, at::ScalarType dtype);
+
+/// Registers the overloads of all three for one dispatch key. kSumExact takes (self, request), kState takes (self,
+/// dims, keepdim), kRound takes (state, dtype).
+template <auto kSumExact, auto kState, auto kRound>
+void register_overloads(torch::Library& m) {
+  using Dtype = std::optional<at::ScalarType>;
+  using Dims = at::OptionalIntArrayRef;
+  m.impl(
+      "sum_exact", +[](const at::Tensor& self, Dtype dtype) { return kSumExact(self, {std::nullopt, false, dtype}); });
+  m.impl(
+      "sum_exact.dim_IntList", +[](const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype) {
+        return kSumExact(self, {dims, keepdim, dtype});
+      });
+  m.impl("exact_state", +[](const at::Tensor& self) { return kState(self, std::nullopt, false); });
+  m.impl(
+      "exact_state.dim_IntList",
+      +[](const at::Tensor& self, Dims dims, bool keepdim) { return kState(self, dims, keepdim); });
+  m.impl("exact_round", +[](const at::Tensor& state, at::ScalarType dtype) { return kRound(state, dtype); });
+}
+
+/// The same for a backend that has data.
+template <ExactInto* kExactInto, RoundInto* kRoundInto, sum::Allocate* kAllocate>
+void register_exact(torch::Library& m) {
+  static constexpr Backend kBackend{kExactInto, kRoundInto, kAllocate};
+  constexpr auto kSumExact = [](const at::Tensor& self, const sum::Request& request) {
+    return sum_exact(self, request, kBackend);
+  };
+  constexpr auto kState = [](const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim) {
+    return exact_state(self, dims, keepdim, kBackend);
+  };
+  constexpr auto kRound = [](const at::Tensor& state, at::ScalarType dtype) {
+    return exact_round(state, dtype, kBackend);
+  };
+  register_overloads<kSumExact, kState, kRound>(m);
+}
+
+}  // namespace reduce_ops::exact

@@ -1,0 +1,91 @@
+// Exact sums of a few sequences side by side on the CPU, without PyTorch.
+//
+// Elements come in tiles that stay in the L1 cache, and a tile goes the way that its exponents allow:
+//
+// - Of few binades (most data): every element is a multiple of the least unit among them, and the multiples of a
+// sequence
+//   add up in an integer of 64 bits, of 128 for float64. No memory, and vectors for float32.
+// - Of many: an element is added to the bin that its sign and the upper bits of its exponent name, as an integer that
+// is
+//   shifted by the lower bits.
+//
+// Both end in the limbs of a state; a sum that was one tile of few binades is rounded without them.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "exact/kernels_cpu.h"
+#include "exact/state.h"
+#include "sum/tree_cpu.h"
+
+namespace reduce_ops::exact {
+
+constexpr std::int64_t kMaxSums = 64;  // side by side: 256 bytes of float32 columns
+
+/// Float: float, also for everything that it holds, or double.
+template <typename Float>
+class Sums {
+ public:
+  using Layout = std::conditional_t<sizeof(Float) == 4, Layout32, Layout64>;
+
+  /// Sums of `count` sequences, up to kMaxSums, that have no elements yet.
+  explicit Sums(std::int64_t count);
+
+  /// Adds elements [begin, end) of each. elements: those of the first sequence, the others are `apart` bytes further
+  /// on.
+  void add(const sum::Elements& elements, std::int64_t begin, std::int64_t end, std::int64_t apart);
+
+  // The sum of sequence i, which had elements. To be asked for once.
+  template <typename Result>
+  Result rounded(std::int64_t i, Rounding rounding);
+  void write_state(std::int64_t i, std::int64_t* words);
+
+ private:
+  using Bits = BitsOf<Float>;
+  using Multiple = MultipleOf<Float>;
+  using Bin = std::conditional_t<sizeof(Float) == 4, std::uint64_t, unsigned __int128>;
+
+  static constexpr std::int64_t kSize = sizeof(Float);
+  static constexpr std::int64_t kTile = 16384 / kSize;  // elements: a third of the L1 cache
+  static constexpr int kMantissa = Format<Float>::kPrecision - 1;
+  static constexpr int kFieldBits = 8 * kSize - 1 - kMantissa;
+  static constexpr Bits kMinusZero = Bits{1} << (8 * kSize - 1);
+
+  // 4 lower bits of float32's exponent make 24 + 15 = 39 bits of 63, 5 of float64's 53 + 31 = 84 of 127.
+  static constexpr int kLower = kSize == 4 ? 4 : 5;
+  static constexpr int kBins = 2 << (kFieldBits - kLower);
+  static constexpr std::int64_t kMostBinned = 1 << 24;  // additions to a bin
+  static_assert(kMantissa + (1 << kLower) + 24 <= static_cast<int>(8 * sizeof(Bin)) - 1);
+  static constexpr std::int64_t kLanes =
+      4;  // sets of bins that one sequence takes in turn: each addition takes a while
+
+  struct Sum {
+    Kinds kinds;
+    bool has_limbs;
+    int field;           // the exponent field of whose unit `first` is a multiple
+    Multiple first;      // the sum, as long as there are no limbs
+    std::int64_t added;  // to the limbs, since carries were resolved
+    std::int64_t words[Layout::kWords];
+  };
+
+  void add_sequence(Sum& sum, const sum::Elements& elements, std::int64_t begin, std::int64_t end);
+  void add_columns(const sum::Elements& elements, std::int64_t begin, std::int64_t end, std::int64_t apart);
+  void add_tile(Tile tile, Sum* sums, bool is_row);
+  Tile without_specials(const Tile& tile, Sum* sums, bool is_row);
+  void add_multiple(Sum& sum, Multiple value, int field);
+  void add_to_limbs(Sum& sum, Multiple value, int field);
+  void add_to_bins(const Tile& tile, Sum* sums, bool is_row);
+  void flush_bins(Sum* sums, bool is_row);
+
+  const Kernels<Float> kernels_;
+  const std::int64_t count_;
+  Sum sums_[kMaxSums];
+  std::unique_ptr<Bin[][kBins]> bins_;  // made when there is something for them, and empty between calls of add()
+  std::int64_t binned_ = 0;             // additions to a bin, at most
+  alignas(64) Float tile_[kTile];
+};
+
+}  // namespace reduce_ops::exact

@@ -1,0 +1,130 @@
+#include "sum/work_cpu.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "sum_dtypes.h"
+
+namespace reduce_ops::sum {
+namespace {
+
+constexpr int64_t kGrain = 32768;    // elements worth a thread of their own, as in PyTorch's own CPU kernels
+constexpr int64_t kMinRange = 8192;  // each range costs some 50 ns of its own, the time that 2500 cached floats take
+constexpr int64_t kTasksPerThread = 32;  // so that their number divides evenly enough
+constexpr int64_t kColumns = 64;         // that are worth a range of their own where the order runs across memory
+
+/// Where the elements of the first output lie.
+Elements elements_of(const at::Tensor& self, DimSet reduced) {
+  const auto element_size = static_cast<int64_t>(self.element_size());
+  Elements e = row(self.const_data_ptr(), type_of(c10::toRealValueType(self.scalar_type())), 1, element_size);
+  e.negate_real = self.is_neg();
+  e.negate_imag = self.is_neg() != self.is_conj();
+  int dims = 0;
+  for (int64_t d = self.dim() - 1; d >= 0; --d) {
+    const int64_t size = self.size(d);
+    const int64_t stride = self.stride(d) * element_size;
+    if (size == 1 || !reduced[d]) continue;
+    if (dims > 0 && stride == e.strides[dims - 1] * e.sizes[dims - 1]) {
+      e.sizes[dims - 1] *= size;  // goes on where the inner dimension ends
+    } else {
+      e.sizes[dims] = size;
+      e.strides[dims] = stride;
+      ++dims;
+    }
+  }
+  e.dims = std::max(dims, 1);
+  return e;
+}
+
+/// Innermost first; neighbours that lie as one are one, and there is one at least.
+c10::SmallVector<Kept, 6> kept_dims(const at::Tensor& self, DimSet reduced) {
+  const auto element_size = static_cast<int64_t>(self.element_size());
+  c10::SmallVector<Kept, 6> kept;
+  int64_t step = 1;
+  for (int64_t d = self.dim() - 1; d >= 0; --d) {
+    const int64_t size = self.size(d);
+    const int64_t stride = self.stride(d) * element_size;
+    if (size == 1 || reduced[d]) continue;
+    if (!kept.empty() && stride == kept.back().stride * kept.back().size) {
+      kept.back().size *= size;
+    } else {
+      kept.push_back({size, stride, step});
+    }
+    step *= size;
+  }
+  if (kept.empty()) kept.push_back({1, element_size, 1});
+  return kept;
+}
+
+}  // namespace
+
+Elements row(const void* data, Type type, int64_t size, int64_t stride) {
+  Elements e;
+  e.data = static_cast<const std::byte*>(data);
+  e.type = type;
+  e.negate_real = e.negate_imag = false;
+  e.dims = 1;
+  e.sizes[0] = size;
+  e.strides[0] = stride;
+  return e;
+}
+
+Work work_of(const at::Tensor& self, DimSet reduced, int64_t outputs, Grain grain) {
+  Work w;
+  w.elements = elements_of(self, reduced);
+  w.n = self.numel() / outputs;
+  w.outer = kept_dims(self, reduced);
+  const auto distance = [](const Kept& dim) { return dim.stride == 0 ? INT64_MAX : dim.stride; };  // expanded ones last
+  const auto across = std::min_element(w.outer.begin(), w.outer.end(),
+                                       [&](const Kept& a, const Kept& b) { return distance(a) < distance(b); });
+  w.across = *across;
+  w.outer.erase(across);
+  w.outer_size = outputs / w.across.size;
+
+  const int64_t threads = self.numel() <= kGrain || at::in_parallel_region() ? 1 : at::get_num_threads();
+  const int64_t tasks = threads == 1 ? 1 : kTasksPerThread * threads;
+  const int64_t most = std::min(grain.block, w.across.size);
+  const bool columns = w.across.stride < w.elements.strides[0];
+  w.block = std::clamp<int64_t>(columns ? w.across.size : outputs / tasks, 1, most);
+  if (threads == 1) w.block = most;
+  w.blocks = (w.across.size - 1) / w.block + 1;
+  w.range = 1;
+  if (const int across = closest_dim(w.elements); across != 0) {
+    w.range = kColumns;
+    for (int d = 0; d < across; ++d) {
+      const int64_t size = w.elements.sizes[d];
+      w.range = w.range > w.n / size ? w.n : w.range * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(size)));
+    }
+  }
+  while (w.range < w.n && (w.range < grain.range || w.range * w.block < kMinRange ||
+                           (w.n - 1) / w.range >= tasks / (w.outer_size * w.blocks))) {
+    w.range *= 2;
+  }
+  w.ranges = (w.n - 1) / w.range + 1;
+  return w;
+}
+
+void for_each_task(const Work& w, c10::function_ref<void(const Elements&, const Task&)> run) {
+  const int64_t task_size = w.block * w.range;
+  at::parallel_for(0, w.tasks(), std::max<int64_t>(1, kGrain / task_size), [&](int64_t begin, int64_t end) {
+    Elements elements = w.elements;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % w.blocks * w.block;
+      const int64_t range = i / w.blocks % w.ranges;
+      Task task{range, range * w.range, std::min(w.n, (range + 1) * w.range), first * w.across.step,
+                std::min(w.block, w.across.size - first)};
+      elements.data = w.elements.data + first * w.across.stride;
+      int64_t outer = i / w.blocks / w.ranges;
+      for (const Kept& dim : w.outer) {
+        elements.data += outer % dim.size * dim.stride;
+        task.output += outer % dim.size * dim.step;
+        outer /= dim.size;
+      }
+      run(elements, task);
+    }
+  });
+}
+
+}  // namespace reduce_ops::sum
