@@ -1,4 +1,4 @@
-"""Sums for PyTorch on CUDA: the reduction ladder ``sum_v0 .. sum_v8``, and ``sum``, the same bits everywhere.
+"""Sums for PyTorch on CUDA: the ladder ``sum_v0 .. sum_v8``, ``sum``, the same bits everywhere, and exact sums.
 
 Importing the package loads the operators as ``torch.ops.reduce.*`` and offers them as typed functions:
 
@@ -10,6 +10,7 @@ tensor(1000.)
 """
 
 from reduce_ops.canonical import sum
+from reduce_ops.exact import exact_round, exact_state, sum_exact
 from reduce_ops.explanation import Access, Explanation, Pass, Phase, Totals, explain
 from reduce_ops.ladder import (
     LADDER,
@@ -36,10 +37,13 @@ __all__ = [
     "Rung",
     "Totals",
     "block_sums",
+    "exact_round",
+    "exact_state",
     "explain",
     "override_aten",
     "set_override_aten",
     "sum",
+    "sum_exact",
     "sum_v0",
     "sum_v1",
     "sum_v2",

@@ -18,15 +18,11 @@ using BitsOf = typename Format<Float>::Bits;
 template <typename Float>
 using MultipleOf = std::conditional_t<sizeof(Float) == 4, std::int64_t, __int128>;
 
-/// Rows of floats in memory, which need not be aligned.
-struct Tile {
-  const std::byte* data;
-  std::int64_t rows;
-  std::int64_t row_stride;  // in bytes
-  std::int64_t width;
-};
+/// A multiple is added up in parts of this many bits of the significand, in 64 bits each.
+template <typename Float>
+constexpr int kPartBits = sizeof(Float) == 4 ? 24 : 27;
 
-/// What a tile holds.
+/// What adjacent floats are.
 template <typename Float>
 struct Extent {
   BitsOf<Float> most;   // magnitude
@@ -34,16 +30,20 @@ struct Extent {
   bool minus_zero;      // whether there is a -0.0
 };
 
+/// Memory need not be aligned.
 template <typename Float>
 struct Kernels {
   /// Elements [begin, begin + n) widened to Float, into adjacent memory.
   void (*gather)(const sum::Elements& elements, std::int64_t begin, std::int64_t n, Float* out);
-  Extent<Float> (*extent)(const Tile& tile);
-  /// Adds the floats of each column to its sum, as multiples of the unit of exponent field `least`, which is 1 at least
-  /// and beyond that of no float but 0.
-  void (*add_columns)(const Tile& tile, int least, MultipleOf<Float>* sums);
-  /// The same for floats that are one row and one sum.
-  MultipleOf<Float> (*sum_row)(const std::byte* row, std::int64_t n, int least);
+  Extent<Float> (*extent)(const std::byte* floats, std::int64_t n);
+  /// Copies, with zeros for NaN and infinity. Returns which of these there were.
+  Kinds (*finite)(const std::byte* floats, std::int64_t n, Float* out);
+  /// The sum of floats as a multiple of the unit of exponent field `least`, which is 1 at least and not beyond that of
+  /// any float but 0. kPartBits, the highest exponent field less `least` and the bits of n must not exceed 63 together.
+  MultipleOf<Float> (*sum)(const std::byte* floats, std::int64_t n, int least);
+  /// The same for each of `width` columns of `rows` floats, which lie row by row.
+  void (*sum_columns)(const std::byte* floats, std::int64_t rows, std::int64_t width, int least,
+                      MultipleOf<Float>* sums);
 };
 
 // For Float float and double.

@@ -10,8 +10,9 @@
 namespace reduce_ops::exact {
 namespace {
 
-/// Sequences up to this long are gathered as columns, many at once.
-constexpr std::int64_t kShort = 32;
+constexpr std::int64_t kShort = 32;   // sequences up to this long are gathered as columns, many at once
+constexpr std::int64_t kLong = 2048;  // elements that make up for emptying more than one set of bins
+constexpr std::int64_t kFew = 32;     // elements of which each is cheaper to add to limbs than bins are to empty
 
 template <typename Float>
 Kernels<Float> best_kernels() {
@@ -56,6 +57,8 @@ Result round_integer(bool negative, Magnitude magnitude, int exponent, Rounding 
   return round_normalized<Result>(negative, bits << zeros, exponent + 63 - zeros, rounding);
 }
 
+const std::byte* bytes(const void* p) { return static_cast<const std::byte*>(p); }
+
 template <typename Float>
 constexpr Type kType = sizeof(Float) == 4 ? Type::float32 : Type::float64;
 
@@ -74,6 +77,7 @@ Sums<Float>::Sums(std::int64_t count) : kernels_(best_kernels<Float>()), count_(
 
 template <typename Float>
 void Sums<Float>::add(const sum::Elements& elements, std::int64_t begin, std::int64_t end, std::int64_t apart) {
+  few_ = end - begin <= kFew;
   if (count_ > 1 && (apart < elements.strides[0] || end - begin <= kShort)) {
     return add_columns(elements, begin, end, apart);
   }
@@ -83,82 +87,79 @@ void Sums<Float>::add(const sum::Elements& elements, std::int64_t begin, std::in
 
 template <typename Float>
 void Sums<Float>::add_sequence(Sum& sum, const sum::Elements& elements, std::int64_t begin, std::int64_t end) {
+  lanes_ = end - begin < kLong ? 1 : kLanes;
   const bool in_place = elements.type == kType<Float> && elements.dims == 1 && elements.strides[0] == kSize;
   for (std::int64_t i = begin; i < end; i += kTile) {
     const std::int64_t n = std::min(kTile, end - i);
-    const std::byte* row = elements.data + i * kSize;
-    if (!in_place) {
-      kernels_.gather(elements, i, n, tile_);
-      row = reinterpret_cast<const std::byte*>(tile_);
-    }
-    add_tile({row, 1, 0, n}, &sum, true);
+    if (!in_place) kernels_.gather(elements, i, n, tile_);
+    add_tile({in_place ? elements.data + i * kSize : bytes(tile_), 1, n, true}, &sum);
   }
-  flush_bins(&sum, true);
+  flush_bins(&sum);
 }
 
 template <typename Float>
 void Sums<Float>::add_columns(const sum::Elements& elements, std::int64_t begin, std::int64_t end, std::int64_t apart) {
-  const bool in_place = elements.type == kType<Float> && elements.dims == 1 && apart == kSize;
+  lanes_ = 0;
   const sum::Elements rows = interleaved(elements, count_, apart);
   const std::int64_t step = kTile / count_;
   for (std::int64_t i = begin; i < end; i += step) {
     const std::int64_t n = std::min(step, end - i);
-    if (in_place) {
-      add_tile({elements.data + i * elements.strides[0], n, elements.strides[0], count_}, sums_, false);
-    } else {
-      kernels_.gather(rows, i * count_, n * count_, tile_);
-      add_tile({reinterpret_cast<const std::byte*>(tile_), n, count_ * kSize, count_}, sums_, false);
-    }
+    kernels_.gather(rows, i * count_, n * count_, tile_);
+    add_tile({bytes(tile_), n, count_, false}, sums_);
   }
-  flush_bins(sums_, false);
+  flush_bins(sums_);
 }
 
-/// Adds columns to a sum each, or, if it is a row, all elements to one.
 template <typename Float>
-void Sums<Float>::add_tile(Tile tile, Sum* sums, bool is_row) {
-  Extent<Float> extent = kernels_.extent(tile);
+void Sums<Float>::add_tile(Tile tile, Sum* sums) {
+  Extent<Float> extent = kernels_.extent(tile.floats, tile.size());
   if (extent.most >= kInfinity<Float>) {
-    tile = without_specials(tile, sums, is_row);
-    extent = kernels_.extent(tile);
+    take_out_specials(tile, sums);
+    extent = kernels_.extent(tile.floats, tile.size());
   }
-  for (std::int64_t c = 0; c < (is_row ? 1 : tile.width); ++c) {
-    bool& other = sums[c].kinds.other;
+  for (std::int64_t s = 0; s < tile.sums(); ++s) {
+    bool& other = sums[s].kinds.other;
     other |= !extent.minus_zero;
-    for (std::int64_t i = 0; !other && i < (is_row ? tile.width : tile.rows); ++i) {
-      other = read<Bits>(tile.data + (is_row ? i * kSize : i * tile.row_stride + c * kSize)) != kMinusZero;
-    }
+    for (std::int64_t i = 0; !other && i < tile.elements(); ++i) other = read<Bits>(tile.element(s, i)) != kMinusZero;
   }
   if (extent.most == 0) return;
 
   const int least = std::max<int>(1, static_cast<int>((extent.least + 1) >> kMantissa));
   const int most = std::max<int>(1, static_cast<int>(extent.most >> kMantissa));
-  const auto n = static_cast<std::uint64_t>(is_row ? tile.width : tile.rows);
-  if (kMantissa + 1 + most - least + std::bit_width(n) >= static_cast<int>(8 * sizeof(Multiple))) {
-    return add_to_bins(tile, sums, is_row);
+  const int bits = kPartBits<Float> + most - least + std::bit_width(static_cast<std::uint64_t>(tile.elements()));
+  if (bits > 63 && few_) {
+    add_one_by_one(tile, sums);
+  } else if (bits > 63) {
+    add_to_bins(tile, sums);
+  } else if (tile.is_row) {
+    add_multiple(*sums, kernels_.sum(tile.floats, tile.width, least), least);
+  } else {
+    Multiple multiples[kMaxSums];
+    kernels_.sum_columns(tile.floats, tile.rows, tile.width, least, multiples);
+    for (std::int64_t s = 0; s < tile.width; ++s) add_multiple(sums[s], multiples[s], least);
   }
-  if (is_row) return add_multiple(*sums, kernels_.sum_row(tile.data, tile.width, least), least);
-  Multiple multiples[kMaxSums] = {};
-  kernels_.add_columns(tile, least, multiples);
-  for (std::int64_t c = 0; c < tile.width; ++c) add_multiple(sums[c], multiples[c], least);
 }
 
-/// Notes NaNs and infinities; a copy of the tile has zeros in their places.
+/// Notes NaNs and infinities, and has zeros in their places in tile_.
 template <typename Float>
-Tile Sums<Float>::without_specials(const Tile& tile, Sum* sums, bool is_row) {
-  Float* out = tile_;
-  for (std::int64_t r = 0; r < tile.rows; ++r) {
-    for (std::int64_t c = 0; c < tile.width; ++c, ++out) {
-      auto bits = read<Bits>(tile.data + r * tile.row_stride + c * kSize);
-      const Bits magnitude = bits & ~kMinusZero;
-      if (magnitude >= kInfinity<Float>) {
-        Kinds& kinds = sums[is_row ? 0 : c].kinds;
-        (magnitude > kInfinity<Float> ? kinds.nan : bits == magnitude ? kinds.plus_inf : kinds.minus_inf) = true;
-        bits = 0;
-      }
-      std::memcpy(out, &bits, sizeof(bits));
+void Sums<Float>::take_out_specials(Tile& tile, Sum* sums) {
+  const auto note = [](Sum& sum, Kinds found) {
+    sum.kinds.nan |= found.nan;
+    sum.kinds.plus_inf |= found.plus_inf;
+    sum.kinds.minus_inf |= found.minus_inf;
+    sum.kinds.other = true;
+  };
+  if (!tile.is_row) {
+    for (std::int64_t i = 0; i < tile.size(); ++i) {
+      const std::byte* element = tile.floats + i * kSize;
+      if ((read<Bits>(element) & ~kMinusZero) < kInfinity<Float>) continue;
+      Float zero;
+      note(sums[i % tile.width], kernels_.finite(element, 1, &zero));
     }
   }
-  return {reinterpret_cast<const std::byte*>(tile_), tile.rows, tile.width * kSize, tile.width};
+  const Kinds found = kernels_.finite(tile.floats, tile.size(), tile_);
+  if (tile.is_row) note(*sums, found);
+  tile.floats = bytes(tile_);
 }
 
 template <typename Float>
@@ -192,38 +193,47 @@ void Sums<Float>::add_to_limbs(Sum& sum, Multiple value, int field) {
 }
 
 template <typename Float>
-void Sums<Float>::add_to_bins(const Tile& tile, Sum* sums, bool is_row) {
-  if (!bins_) bins_ = std::make_unique<Bin[][kBins]>(static_cast<std::size_t>(std::max(count_, kLanes)));
-  const std::int64_t n = is_row ? (tile.width + kLanes - 1) / kLanes : tile.rows;
-  if (binned_ + n > kMostBinned) flush_bins(sums, is_row);
-  binned_ += n;
-  const auto add = [](Bin* bins, const std::byte* from) {
-    const auto bits = read<Bits>(from);
-    const int field = static_cast<int>(bits >> kMantissa & ((1 << kFieldBits) - 1));
-    constexpr Bits kLeading = Bits{1} << kMantissa;
-    const Bits mantissa = (bits & (kLeading - 1)) | (field > 0 ? kLeading : 0);
-    const int shift = field > 0 ? field % (1 << kLower) : 1;
-    bins[bits >> (kMantissa + kLower)] += static_cast<Bin>(mantissa) << shift;
-  };
-  if (is_row) {
-    std::int64_t i = 0;
-    for (; i + kLanes <= tile.width; i += kLanes) {
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) add(bins_[lane], tile.data + (i + lane) * kSize);
-    }
-    for (; i < tile.width; ++i) add(bins_[0], tile.data + i * kSize);
-  } else {
-    for (std::int64_t r = 0; r < tile.rows; ++r) {
-      const std::byte* row = tile.data + r * tile.row_stride;
-      for (std::int64_t c = 0; c < tile.width; ++c) add(bins_[c], row + c * kSize);
+void Sums<Float>::add_one_by_one(const Tile& tile, Sum* sums) {
+  for (std::int64_t s = 0; s < tile.sums(); ++s) {
+    for (std::int64_t i = 0; i < tile.elements(); ++i) {
+      const Number x(read<Bits>(tile.element(s, i)));
+      const auto magnitude = static_cast<Multiple>(x.significand);
+      add_to_limbs(sums[s], x.negative ? -magnitude : magnitude, x.field);
     }
   }
 }
 
 template <typename Float>
-void Sums<Float>::flush_bins(Sum* sums, bool is_row) {
+void Sums<Float>::add_to_bins(const Tile& tile, Sum* sums) {
+  if (!bins_) bins_ = std::make_unique<Bin[][kBins]>(static_cast<std::size_t>(std::max(count_, kLanes)));
+  if (binned_ + tile.elements() > kMostBinned) flush_bins(sums);
+  binned_ += tile.elements();
+  const auto add = [](Bin* bins, const std::byte* from) {
+    const auto bits = read<Bits>(from);
+    const Number x(bits);
+    bins[bits >> (kMantissa + kLower)] += static_cast<Bin>(x.significand) << x.field % (1 << kLower);
+  };
+  std::int64_t i = 0;
+  if (tile.is_row && lanes_ == kLanes) {
+    for (; i + kLanes <= tile.width; i += kLanes) {
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) add(bins_[lane], tile.floats + (i + lane) * kSize);
+    }
+  }
+  if (tile.is_row) {
+    for (; i < tile.width; ++i) add(bins_[0], tile.floats + i * kSize);
+  } else {
+    for (; i < tile.size(); i += tile.width) {
+      for (std::int64_t s = 0; s < tile.width; ++s) add(bins_[s], tile.floats + (i + s) * kSize);
+    }
+  }
+}
+
+template <typename Float>
+void Sums<Float>::flush_bins(Sum* sums) {
   if (binned_ == 0) return;
   constexpr int kNegative = kBins / 2;
-  for (std::int64_t set = 0; set < (is_row ? kLanes : count_); ++set) {
+  const bool is_row = lanes_ > 0;
+  for (std::int64_t set = 0; set < (is_row ? lanes_ : count_); ++set) {
     Bin* bins = bins_[set];
     for (int b = 0; b < kNegative; ++b) {
       const auto value = static_cast<Multiple>(bins[b] - bins[b + kNegative]);

@@ -71,20 +71,53 @@ class Sums {
     std::int64_t words[Layout::kWords];
   };
 
+  /// A finite float: significand times the unit of its exponent field. Without a branch, which zeros among other
+  /// numbers would make a guess.
+  struct Number {
+    explicit Number(Bits bits) {
+      const Bits stored = bits >> kMantissa & ((Bits{1} << kFieldBits) - 1);
+      significand = (bits & ((Bits{1} << kMantissa) - 1)) | static_cast<Bits>(stored != 0) << kMantissa;
+      field = static_cast<int>(stored + static_cast<Bits>(stored == 0));
+      negative = bits >= kMinusZero;
+    }
+
+    Bits significand;
+    int field;
+    bool negative;
+  };
+
+  /// Elements in work: `rows` of `width`, row by row. Each column is a sum, or the one row is.
+  struct Tile {
+    const std::byte* floats;
+    std::int64_t rows;
+    std::int64_t width;
+    bool is_row;
+
+    std::int64_t size() const { return rows * width; }
+    std::int64_t sums() const { return is_row ? 1 : width; }
+    std::int64_t elements() const { return is_row ? width : rows; }  // of a sum
+    const std::byte* element(std::int64_t sum, std::int64_t i) const {
+      return floats + (is_row ? i : i * width + sum) * kSize;
+    }
+  };
+
   void add_sequence(Sum& sum, const sum::Elements& elements, std::int64_t begin, std::int64_t end);
   void add_columns(const sum::Elements& elements, std::int64_t begin, std::int64_t end, std::int64_t apart);
-  void add_tile(Tile tile, Sum* sums, bool is_row);
-  Tile without_specials(const Tile& tile, Sum* sums, bool is_row);
+  void add_tile(Tile tile, Sum* sums);
+  void take_out_specials(Tile& tile, Sum* sums);
   void add_multiple(Sum& sum, Multiple value, int field);
   void add_to_limbs(Sum& sum, Multiple value, int field);
-  void add_to_bins(const Tile& tile, Sum* sums, bool is_row);
-  void flush_bins(Sum* sums, bool is_row);
+  void add_one_by_one(const Tile& tile, Sum* sums);
+  void add_to_bins(const Tile& tile, Sum* sums);
+  void flush_bins(Sum* sums);
 
   const Kernels<Float> kernels_;
   const std::int64_t count_;
   Sum sums_[kMaxSums];
   std::unique_ptr<Bin[][kBins]> bins_;  // made when there is something for them, and empty between calls of add()
   std::int64_t binned_ = 0;             // additions to a bin, at most
+  std::int64_t lanes_ = 0;              // sets of bins that the sequence in work takes in turn; 0: columns are in work
+  bool few_ = false;                    // whether add() has few elements for each sum
   alignas(64) Float tile_[kTile];
 };
 

@@ -1,0 +1,139 @@
+"""Exact sums: the sum of real numbers, rounded once, and the states in which such sums can be merged."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from reduce_ops import _library
+
+_library.load("reduce_ops")
+_sum_exact_dims = torch.ops.reduce.sum_exact.dim_IntList
+_state_dims = torch.ops.reduce.exact_state.dim_IntList
+_round = torch.ops.reduce.exact_round.default
+
+
+def sum_exact(
+    x: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Sum a tensor, or dimensions of it, exactly: add as real numbers do, then round to nearest even once.
+
+    There is no order of addition to choose, so the result has the same bits on every device, in every run and at any
+    strides, batch, number of threads or permutation of the elements (NaN payloads aside), and an error of at most half
+    a unit in the last place. Special values are those of an IEEE 754 sum: a NaN, or both infinities, make a NaN; one
+    infinity stays; the result overflows only if the exact sum, rounded, does; a sum of nothing but -0.0 is -0.0, and
+    any other sum of 0, also that of no elements, is +0.
+
+    >>> reduce_ops.sum_exact(torch.tensor([1e30, 1.0, -1e30]))
+    tensor(1.)
+
+    Args:
+        x: Dense tensor of any shape and strides, on a CPU or a CUDA device: bool, any integer dtype, float8_e4m3fn,
+            float8_e5m2, float16, bfloat16, float32, float64 or complex. The two parts of a complex number are two sums.
+            Conjugated and negated views are copied, and so are integers if ``dtype`` is a float or complex.
+        dim: The dimension or dimensions to sum over; all of them if None or empty.
+        keepdim: Whether the result keeps the dimensions that were summed, with size 1.
+        dtype: The dtype of the result. Elements are not converted to it before they are added: it says what the exact
+            sum is rounded to. If it is an integer dtype, or bool, the result is that of ``reduce_ops.sum``.
+
+    Returns:
+        A tensor of the kept dimensions on the device of ``x``. Its dtype is ``dtype``, or else int64 for bool and
+        integers (a sum that wraps, as that of ``reduce_ops.sum``), float32 for float8, and the dtype of ``x`` for
+        everything else. Its gradient is that of any sum, the gradient of the result for each element.
+
+    Raises:
+        IndexError: ``x`` has no such ``dim``.
+        NotImplementedError: ``x`` is sparse, nested or quantized, or a dtype has no sum.
+        RuntimeError: ``dim`` names a dimension twice, ``dtype`` is real and ``x`` complex, or memory ran out.
+    """
+    return _sum_exact_dims(x, _dims(dim), keepdim, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def exact_state(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Return the exact sum of a tensor, or of dimensions of it, before it is rounded.
+
+    States are merged by adding them as the integers that they are: ``a + b``, ``running += state`` over micro-batches
+    and ``torch.distributed.all_reduce(state)`` lose nothing, in whatever order. ``exact_round`` of the result is
+    ``sum_exact`` of all elements. A running sum starts from zeros, which are the state of no elements::
+
+        total = torch.zeros_like(state_of_first_batch)
+        for batch in batches:
+            total += reduce_ops.exact_state(batch)
+        reduce_ops.exact_round(total, dtype=torch.float32)
+
+    Up to 2**30 states may be added up before a word could overflow; ``exact_round`` refuses more. A state is a row of W
+    int64 words:
+
+    ===== ===============================================================================================
+    word  holds
+    ===== ===============================================================================================
+    0     how many tensors with elements were added up, times ``(tag << 32) + 1``
+    1     how many of them hold a NaN
+    2, 3  how many hold a +Inf, a -Inf
+    4     how many hold an element other than -0.0
+    5..   limbs, low to high: their sum, limb k times ``2**(32 * k + lowest)``, is that of the finite elements
+    ===== ===============================================================================================
+
+    ================================================ === ====== ===== ==
+    dtype of ``x``                                   tag lowest limbs W
+    ================================================ === ====== ===== ==
+    float8, float16, bfloat16, float32, and complex  1   -150   11    16
+    float64, and complex128                          2   -1075  68    73
+    bool and integers: word 1 is the int64 sum       3                2
+    ================================================ === ====== ===== ==
+
+    As it is returned, every limb but the last is in ``[0, 2**32)``, and the last, which is signed, holds the rest. So a
+    state has the same bits however it was computed; after additions it may not be in that form.
+
+    Args:
+        x: As for ``sum_exact``.
+        dim: The dimension or dimensions to sum over; all of them if None or empty.
+        keepdim: Whether the result keeps the dimensions that were summed, with size 1.
+
+    Returns:
+        int64, of the kept dimensions and W, on the device of ``x``. The states of complex numbers are those of their
+        parts: before W comes a dimension of size 2, the real part first. There is no gradient.
+
+    Raises:
+        IndexError: ``x`` has no such ``dim``.
+        NotImplementedError: ``x`` is sparse, nested or quantized, or its dtype has no sum.
+        RuntimeError: ``dim`` names a dimension twice, or memory ran out.
+    """
+    return _state_dims(x, _dims(dim), keepdim)  # type: ignore[no-any-return]
+
+
+def exact_round(state: Tensor, *, dtype: torch.dtype) -> Tensor:
+    """Round the sums that ``exact_state`` returned, or that were added up from such, to nearest even.
+
+    >>> states = [reduce_ops.exact_state(torch.tensor(x)) for x in ([1e30, 1.0], [-1e30])]
+    >>> reduce_ops.exact_round(states[0] + states[1], dtype=torch.float32)
+    tensor(1.)
+
+    Args:
+        state: int64, of any shape and strides up to the last dimension, whose size says what was summed: 2 words for
+            integers, 16 for floats of up to 32 bits, 73 for float64. For a complex ``dtype`` the dimension before it
+            has size 2, as ``exact_state`` of complex numbers has it.
+        dtype: Any dtype that ``sum_exact`` takes, whatever the states were computed from; an integer dtype for states
+            of integers only, and a complex one for states of complex numbers only. A real ``dtype`` rounds the two
+            parts of a complex number as two sums.
+
+    Returns:
+        The sums, of the sizes of ``state`` without the last dimension (the last two if ``dtype`` is complex). On a GPU,
+        where looking at a state would mean to wait for it, a float of which word 0 is none that up to 2**30 states of
+        this layout add up to is NaN, instead of the error.
+
+    Raises:
+        NotImplementedError: ``state`` is sparse, nested or quantized, or ``dtype`` has no sum.
+        ValueError: ``state`` is not int64, its sizes are not those of states, or not of states for ``dtype``, or, on a
+            CPU, word 0 is none that up to 2**30 states of this layout add up to.
+    """
+    return _round(state, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def _dims(dim: int | Sequence[int] | None) -> int | Sequence[int] | None:
+    """Return dim as operators take it: while a graph is traced it may be symbolic, which they take in a list only."""
+    return [dim] if isinstance(dim, int) and torch.compiler.is_compiling() else dim
