@@ -89,8 +89,7 @@ void sum_to(const at::Tensor& self, DimSet reduced, int64_t outputs, const Finis
   const sum::Work work = sum::work_of(in_memory_order(self, reduced), reduced, outputs, kGrain);
   std::vector<int64_t> states(work.ranges > 1 ? work.ranges * outputs * kWords : 0);
   sum::for_each_task(work, [&](const sum::Elements& elements, const sum::Task& task) {
-    Sums<Float> sums(task.count);
-    sums.add(elements, task.begin, task.end, work.across.stride);
+    Sums<Float> sums(elements, task.begin, task.end, {task.count, work.across.stride});
     for (int64_t i = 0; i < task.count; ++i) {
       const int64_t output = task.output + i * work.across.step;
       if (work.ranges == 1) {

@@ -10,9 +10,17 @@
 namespace reduce_ops::exact {
 namespace {
 
-constexpr std::int64_t kShort = 32;   // sequences up to this long are gathered as columns, many at once
-constexpr std::int64_t kLong = 2048;  // elements that make up for emptying more than one set of bins
-constexpr std::int64_t kFew = 32;     // elements of which each is cheaper to add to limbs than bins are to empty
+// One core of an EPYC Zen 5, AVX-512, float32 in cache.
+
+// Sequences up to this long are gathered as columns, many at once: rows of 32 normal numbers take 26 ns each that way
+// and 46 one after the other, rows of 64 40 and 49, rows of 128 95 and 56.
+constexpr std::int64_t kShort = 32;
+// So many elements are added to limbs one by one, where bins would have to be emptied for them: of rows of 64 numbers
+// of any exponent each takes 280 ns one by one, 164 through bins.
+constexpr std::int64_t kFew = 32;
+// From so many elements on a sequence takes several sets of bins in turn, which all have to be emptied: of rows of 64
+// each takes 530 ns with four sets, 160 with one.
+constexpr std::int64_t kLong = 2048;
 
 template <typename Float>
 Kernels<Float> best_kernels() {
@@ -65,77 +73,83 @@ constexpr Type kType = sizeof(Float) == 4 ? Type::float32 : Type::float64;
 }  // namespace
 
 template <typename Float>
-Sums<Float>::Sums(std::int64_t count) : kernels_(best_kernels<Float>()), count_(count) {
-  for (Sum& sum : std::span(sums_, count)) {
+Sums<Float>::Sums(const sum::Elements& elements, std::int64_t begin, std::int64_t end, sum::Sequences sequences)
+    : kernels_(best_kernels<Float>()),
+      elements_(end - begin),
+      sequences_(sequences.count),
+      as_columns_(sequences_ > 1 && (sequences.stride < elements.strides[0] || elements_ <= kShort)),
+      sets_(as_columns_         ? sequences_
+            : elements_ < kLong ? 1
+                                : kLanes) {
+  for (Sum& sum : std::span(sums_, sequences_)) {
     sum.kinds = {};
     sum.has_limbs = false;
     sum.field = 1;
     sum.first = 0;
     sum.added = 0;
   }
-}
-
-template <typename Float>
-void Sums<Float>::add(const sum::Elements& elements, std::int64_t begin, std::int64_t end, std::int64_t apart) {
-  few_ = end - begin <= kFew;
-  if (count_ > 1 && (apart < elements.strides[0] || end - begin <= kShort)) {
-    return add_columns(elements, begin, end, apart);
+  if (as_columns_) {
+    add_columns(elements, begin, end, sequences.stride);
+    return;
   }
   sum::Elements sequence = elements;
-  for (std::int64_t i = 0; i < count_; ++i, sequence.data += apart) add_sequence(sums_[i], sequence, begin, end);
+  for (Sum& sum : std::span(sums_, sequences_)) {
+    add_sequence(sum, sequence, begin, end);
+    sequence.data += sequences.stride;
+  }
 }
 
 template <typename Float>
 void Sums<Float>::add_sequence(Sum& sum, const sum::Elements& elements, std::int64_t begin, std::int64_t end) {
-  lanes_ = end - begin < kLong ? 1 : kLanes;
   const bool in_place = elements.type == kType<Float> && elements.dims == 1 && elements.strides[0] == kSize;
   for (std::int64_t i = begin; i < end; i += kTile) {
     const std::int64_t n = std::min(kTile, end - i);
     if (!in_place) kernels_.gather(elements, i, n, tile_);
-    add_tile({in_place ? elements.data + i * kSize : bytes(tile_), 1, n, true}, &sum);
+    add_tile({in_place ? elements.data + i * kSize : bytes(tile_), 1, n}, &sum);
   }
   flush_bins(&sum);
 }
 
 template <typename Float>
 void Sums<Float>::add_columns(const sum::Elements& elements, std::int64_t begin, std::int64_t end, std::int64_t apart) {
-  lanes_ = 0;
-  const sum::Elements rows = interleaved(elements, count_, apart);
-  const std::int64_t step = kTile / count_;
+  const sum::Elements rows = interleaved(elements, sequences_, apart);
+  const std::int64_t step = kTile / sequences_;
   for (std::int64_t i = begin; i < end; i += step) {
     const std::int64_t n = std::min(step, end - i);
-    kernels_.gather(rows, i * count_, n * count_, tile_);
-    add_tile({bytes(tile_), n, count_, false}, sums_);
+    kernels_.gather(rows, i * sequences_, n * sequences_, tile_);
+    add_tile({bytes(tile_), n, sequences_}, sums_);
   }
   flush_bins(sums_);
 }
 
+/// Adds each column to its sum or, of a single sequence, the row to the only one.
 template <typename Float>
 void Sums<Float>::add_tile(Tile tile, Sum* sums) {
-  Extent<Float> extent = kernels_.extent(tile.floats, tile.size());
+  Extent<Float> extent = kernels_.extent(tile.floats, tile.rows * tile.width);
   if (extent.most >= kInfinity<Float>) {
     take_out_specials(tile, sums);
-    extent = kernels_.extent(tile.floats, tile.size());
+    extent = kernels_.extent(tile.floats, tile.rows * tile.width);
   }
-  for (std::int64_t s = 0; s < tile.sums(); ++s) {
+  const std::int64_t n = as_columns_ ? tile.rows : tile.width;
+  for (std::int64_t s = 0; s < (as_columns_ ? tile.width : 1); ++s) {
     bool& other = sums[s].kinds.other;
     other |= !extent.minus_zero;
-    for (std::int64_t i = 0; !other && i < tile.elements(); ++i) other = read<Bits>(tile.element(s, i)) != kMinusZero;
+    const std::byte* element = tile.floats + s * kSize;
+    for (std::int64_t i = 0; !other && i < n; ++i) {
+      other = read<Bits>(element + i * (as_columns_ ? tile.width : 1) * kSize) != kMinusZero;
+    }
   }
   if (extent.most == 0) return;
 
   const int least = std::max<int>(1, static_cast<int>((extent.least + 1) >> kMantissa));
   const int most = std::max<int>(1, static_cast<int>(extent.most >> kMantissa));
-  const int bits = kPartBits<Float> + most - least + std::bit_width(static_cast<std::uint64_t>(tile.elements()));
-  if (bits > 63 && few_) {
-    add_one_by_one(tile, sums);
-  } else if (bits > 63) {
-    add_to_bins(tile, sums);
-  } else if (tile.is_row) {
-    add_multiple(*sums, kernels_.sum(tile.floats, tile.width, least), least);
+  if (kPartBits<Float> + most - least + std::bit_width(static_cast<std::uint64_t>(n)) > 63) {
+    elements_ <= kFew ? add_one_by_one(tile, sums) : add_to_bins(tile, sums);
+  } else if (!as_columns_) {
+    add_multiple(*sums, kernels_.sum(tile.floats, n, least), least);
   } else {
     Multiple multiples[kMaxSums];
-    kernels_.sum_columns(tile.floats, tile.rows, tile.width, least, multiples);
+    kernels_.sum_columns(tile.floats, n, tile.width, least, multiples);
     for (std::int64_t s = 0; s < tile.width; ++s) add_multiple(sums[s], multiples[s], least);
   }
 }
@@ -149,16 +163,15 @@ void Sums<Float>::take_out_specials(Tile& tile, Sum* sums) {
     sum.kinds.minus_inf |= found.minus_inf;
     sum.kinds.other = true;
   };
-  if (!tile.is_row) {
-    for (std::int64_t i = 0; i < tile.size(); ++i) {
-      const std::byte* element = tile.floats + i * kSize;
-      if ((read<Bits>(element) & ~kMinusZero) < kInfinity<Float>) continue;
-      Float zero;
-      note(sums[i % tile.width], kernels_.finite(element, 1, &zero));
-    }
+  const std::int64_t n = tile.rows * tile.width;
+  for (std::int64_t i = 0; as_columns_ && i < n; ++i) {
+    const std::byte* element = tile.floats + i * kSize;
+    if ((read<Bits>(element) & ~kMinusZero) < kInfinity<Float>) continue;
+    Float zero;
+    note(sums[i % tile.width], kernels_.finite(element, 1, &zero));
   }
-  const Kinds found = kernels_.finite(tile.floats, tile.size(), tile_);
-  if (tile.is_row) note(*sums, found);
+  const Kinds found = kernels_.finite(tile.floats, n, tile_);
+  if (!as_columns_) note(*sums, found);
   tile.floats = bytes(tile_);
 }
 
@@ -194,50 +207,46 @@ void Sums<Float>::add_to_limbs(Sum& sum, Multiple value, int field) {
 
 template <typename Float>
 void Sums<Float>::add_one_by_one(const Tile& tile, Sum* sums) {
-  for (std::int64_t s = 0; s < tile.sums(); ++s) {
-    for (std::int64_t i = 0; i < tile.elements(); ++i) {
-      const Number x(read<Bits>(tile.element(s, i)));
-      const auto magnitude = static_cast<Multiple>(x.significand);
-      add_to_limbs(sums[s], x.negative ? -magnitude : magnitude, x.field);
-    }
+  for (std::int64_t i = 0; i < tile.rows * tile.width; ++i) {
+    const Number x(read<Bits>(tile.floats + i * kSize));
+    const auto magnitude = static_cast<Multiple>(x.significand);
+    add_to_limbs(sums[as_columns_ ? i % tile.width : 0], x.negative ? -magnitude : magnitude, x.field);
   }
 }
 
 template <typename Float>
 void Sums<Float>::add_to_bins(const Tile& tile, Sum* sums) {
-  if (!bins_) bins_ = std::make_unique<Bin[][kBins]>(static_cast<std::size_t>(std::max(count_, kLanes)));
-  if (binned_ + tile.elements() > kMostBinned) flush_bins(sums);
-  binned_ += tile.elements();
-  const auto add = [](Bin* bins, const std::byte* from) {
-    const auto bits = read<Bits>(from);
+  const std::int64_t n = tile.rows * tile.width;
+  if (!bins_) bins_ = std::make_unique<Bin[][kBins]>(static_cast<std::size_t>(sets_));
+  if (binned_ + n > kMostBinned) flush_bins(sums);
+  binned_ += n;
+  const auto add = [&](std::int64_t set, std::int64_t i) {
+    const auto bits = read<Bits>(tile.floats + i * kSize);
     const Number x(bits);
-    bins[bits >> (kMantissa + kLower)] += static_cast<Bin>(x.significand) << x.field % (1 << kLower);
+    bins_[set][bits >> (kMantissa + kLower)] += static_cast<Bin>(x.significand) << x.field % (1 << kLower);
   };
   std::int64_t i = 0;
-  if (tile.is_row && lanes_ == kLanes) {
-    for (; i + kLanes <= tile.width; i += kLanes) {
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) add(bins_[lane], tile.floats + (i + lane) * kSize);
+  if (as_columns_) {
+    for (; i < n; i += tile.width) {
+      for (std::int64_t set = 0; set < tile.width; ++set) add(set, i + set);
+    }
+  } else if (sets_ == kLanes) {
+    for (; i + kLanes <= n; i += kLanes) {
+      for (std::int64_t set = 0; set < kLanes; ++set) add(set, i + set);
     }
   }
-  if (tile.is_row) {
-    for (; i < tile.width; ++i) add(bins_[0], tile.floats + i * kSize);
-  } else {
-    for (; i < tile.size(); i += tile.width) {
-      for (std::int64_t s = 0; s < tile.width; ++s) add(bins_[s], tile.floats + (i + s) * kSize);
-    }
-  }
+  for (; i < n; ++i) add(0, i);
 }
 
 template <typename Float>
 void Sums<Float>::flush_bins(Sum* sums) {
   if (binned_ == 0) return;
   constexpr int kNegative = kBins / 2;
-  const bool is_row = lanes_ > 0;
-  for (std::int64_t set = 0; set < (is_row ? lanes_ : count_); ++set) {
+  for (std::int64_t set = 0; set < sets_; ++set) {
     Bin* bins = bins_[set];
     for (int b = 0; b < kNegative; ++b) {
       const auto value = static_cast<Multiple>(bins[b] - bins[b + kNegative]);
-      if (value != 0) add_to_limbs(sums[is_row ? 0 : set], value, b << kLower);
+      if (value != 0) add_to_limbs(sums[as_columns_ ? set : 0], value, b << kLower);
     }
     std::fill_n(bins, kBins, Bin{0});
   }

@@ -1,13 +1,12 @@
 // Exact sums of a few sequences side by side on the CPU, without PyTorch.
 //
-// Elements come in tiles that stay in the L1 cache, and a tile goes the way that its exponents allow:
+// Elements come in tiles that stay in the L1 cache, and a tile goes the way that its exponents allow.
 //
-// - Of few binades (most data): every element is a multiple of the least unit among them, and the multiples of a
-// sequence
-//   add up in an integer of 64 bits, of 128 for float64. No memory, and vectors for float32.
-// - Of many: an element is added to the bin that its sign and the upper bits of its exponent name, as an integer that
-// is
-//   shifted by the lower bits.
+// Of few binades, as most data is: every element is a multiple of the least unit among them, and the multiples of a
+// sequence add up in an integer of 64 bits, or in two for float64. That takes vectors, and no memory.
+//
+// Of many: an element is added to the bin that its sign and the upper bits of its exponent name, as an integer that is
+// shifted by the lower bits.
 //
 // Both end in the limbs of a state; a sum that was one tile of few binades is rounded without them.
 
@@ -31,14 +30,10 @@ class Sums {
  public:
   using Layout = std::conditional_t<sizeof(Float) == 4, Layout32, Layout64>;
 
-  /// Sums of `count` sequences, up to kMaxSums, that have no elements yet.
-  explicit Sums(std::int64_t count);
+  /// Sums elements [begin, end), at least one, of each of `sequences`, up to kMaxSums. elements: those of the first.
+  Sums(const sum::Elements& elements, std::int64_t begin, std::int64_t end, sum::Sequences sequences);
 
-  /// Adds elements [begin, end) of each. elements: those of the first sequence, the others are `apart` bytes further
-  /// on.
-  void add(const sum::Elements& elements, std::int64_t begin, std::int64_t end, std::int64_t apart);
-
-  // The sum of sequence i, which had elements. To be asked for once.
+  // What there is to know of sequence i; to be asked for once.
   template <typename Result>
   Result rounded(std::int64_t i, Rounding rounding);
   void write_state(std::int64_t i, std::int64_t* words);
@@ -59,8 +54,9 @@ class Sums {
   static constexpr int kBins = 2 << (kFieldBits - kLower);
   static constexpr std::int64_t kMostBinned = 1 << 24;  // additions to a bin
   static_assert(kMantissa + (1 << kLower) + 24 <= static_cast<int>(8 * sizeof(Bin)) - 1);
-  static constexpr std::int64_t kLanes =
-      4;  // sets of bins that one sequence takes in turn: each addition takes a while
+  // A long sequence takes as many sets of bins in turn, for an addition to what was just stored waits for it. 8 sets
+  // were no faster than 4, of numbers of any exponent and of zeros among others.
+  static constexpr std::int64_t kLanes = 4;
 
   struct Sum {
     Kinds kinds;
@@ -86,19 +82,11 @@ class Sums {
     bool negative;
   };
 
-  /// Elements in work: `rows` of `width`, row by row. Each column is a sum, or the one row is.
+  /// Elements in work: `rows` of `width`, row by row. A single sequence is one row.
   struct Tile {
     const std::byte* floats;
     std::int64_t rows;
     std::int64_t width;
-    bool is_row;
-
-    std::int64_t size() const { return rows * width; }
-    std::int64_t sums() const { return is_row ? 1 : width; }
-    std::int64_t elements() const { return is_row ? width : rows; }  // of a sum
-    const std::byte* element(std::int64_t sum, std::int64_t i) const {
-      return floats + (is_row ? i : i * width + sum) * kSize;
-    }
   };
 
   void add_sequence(Sum& sum, const sum::Elements& elements, std::int64_t begin, std::int64_t end);
@@ -112,12 +100,13 @@ class Sums {
   void flush_bins(Sum* sums);
 
   const Kernels<Float> kernels_;
-  const std::int64_t count_;
+  const std::int64_t elements_;   // of each sequence
+  const std::int64_t sequences_;  // sums_ that are in use
+  const bool as_columns_;         // or else one sequence after the other
+  const std::int64_t sets_;       // of bins: one for each column, or for each lane
   Sum sums_[kMaxSums];
-  std::unique_ptr<Bin[][kBins]> bins_;  // made when there is something for them, and empty between calls of add()
+  std::unique_ptr<Bin[][kBins]> bins_;  // made when there is something for them
   std::int64_t binned_ = 0;             // additions to a bin, at most
-  std::int64_t lanes_ = 0;              // sets of bins that the sequence in work takes in turn; 0: columns are in work
-  bool few_ = false;                    // whether add() has few elements for each sum
   alignas(64) Float tile_[kTile];
 };
 
