@@ -38,7 +38,8 @@ def sum_exact(
         dim: The dimension or dimensions to sum over; all of them if None or empty.
         keepdim: Whether the result keeps the dimensions that were summed, with size 1.
         dtype: The dtype of the result. Elements are not converted to it before they are added: it says what the exact
-            sum is rounded to. If it is an integer dtype, or bool, the result is that of ``reduce_ops.sum``.
+            sum is rounded to. (Beyond its largest number float8_e4m3fn has no infinity, but what ``Tensor.to`` makes of
+            one.) If it is an integer dtype, or bool, the result is that of ``reduce_ops.sum``.
 
     Returns:
         A tensor of the kept dimensions on the device of ``x``. Its dtype is ``dtype``, or else int64 for bool and

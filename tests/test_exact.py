@@ -344,6 +344,53 @@ def test_many_additions_to_one_bin(n: int, columns: int, device: torch.device) -
         assert_same_bits(sum_exact(-x, 0, dtype=torch.float64), torch.full((columns,), -expected, dtype=torch.float64))
 
 
+@each_wide
+@pytest.mark.parametrize("n", [1, 2, 3, 100, 2047, 4000, 4096])
+def test_every_span_of_exponents(n: int, dtype: torch.dtype, device: torch.device) -> None:
+    """The largest numbers of an exponent, and one that lies 0 to 70 exponents below: where 64 bits are just enough."""
+    significand = 2 - 2.0 ** (1 - FORMATS[dtype].precision)
+    rows = torch.tensor([[math.ldexp(significand, span)] * n + [1.0] for span in range(71)], dtype=torch.float64)
+    x = torch.cat([rows, -rows]).to(dtype)
+    expected = exact_sums(x, torch.float64)
+    assert_same_bits(sum_exact(x.to(device), 1, dtype=torch.float64), expected)
+    for row, total_of_row in zip(x.to(device), expected, strict=True):
+        columns = row[:, None].repeat(1, 3)
+        assert_same_bits(sum_exact(columns, 0, dtype=torch.float64), total_of_row.expand(3))
+
+
+@each_wide
+def test_one_among_many(dtype: torch.dtype, device: torch.device) -> None:
+    """A single special number, or +0.0, in one place of a sum that many threads or blocks share."""
+    for value in (0.0, inf, -inf, nan, 1.0):
+        for at in (0, 123_456, -1):
+            x = torch.full((500_000,), -0.0, dtype=dtype, device=device)
+            x[at] = value
+            expected = torch.tensor(value, dtype=dtype)
+            assert_same_bits(sum_exact(x), expected, (value, at))
+            assert_same_bits(sum_exact(x.view(-1, 2), 0)[at % 2], expected, (value, at))
+            assert_same_bits(exact_round(exact_state(x), dtype=dtype), expected, (value, at))
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_more_additions_than_an_integer_takes(device: torch.device) -> None:
+    """2^27 numbers of 39 bits, which would be beyond 64 bits even in four bins; memory is that of 4096."""
+    x = torch.full((4096,), math.ldexp(2 - 2.0**-23, 16), device=device)
+    x[-1] = 2.0**-149
+    copies = 2**15 + 8
+    number = copies * total(x.cpu().double().numpy())
+    expected = torch.tensor(round_to(FORMATS[torch.float64], number), dtype=torch.float64)
+    assert_same_bits(sum_exact(x.expand(copies, 4096), dtype=torch.float64), expected)
+    assert_same_bits(sum_exact(-x.expand(copies, 4096), dtype=torch.float64), -expected)
+
+
 def test_empty(device: torch.device) -> None:
     for dtype in DTYPES:
         x = torch.empty(3, 0, dtype=dtype, device=device)
