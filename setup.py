@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -49,7 +50,16 @@ def has_cuda_toolkit() -> bool:
     return False
 
 
-def library(name: str, folder: str, *, cuda: bool) -> Extension:
+def newer_cub() -> list[str]:
+    """The headers of the package nvidia-cuda-cccl where it is there: CUB's gpu_to_gpu sums, which CUDA 13.0 lacks."""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        for file in metadata.files("nvidia-cuda-cccl") or ():
+            if file.match("cccl/cub/cub.cuh"):
+                return [f"-I{Path(file.locate()).resolve().parent.parent}"]  # -isystem would come after nvcc's own
+    return []
+
+
+def library(name: str, folder: str, *, cuda: bool, nvcc_flags: Sequence[str] = ()) -> Extension:
     """All sources below `folder` as one shared library; *.cu and *_cuda.cpp are for CUDA builds only."""
     files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
     sources = [f for f in files if f.suffix == ".cpp" and (cuda or not f.stem.endswith("_cuda"))]
@@ -72,6 +82,7 @@ def library(name: str, folder: str, *, cuda: bool) -> Extension:
             "nvcc": [
                 *(*COMMON_FLAGS, "-lineinfo", "--fmad=false", f"--threads={len(os.sched_getaffinity(0))}"),
                 *(f"-Xcompiler={flag}" for flag in HOST_FLAGS),
+                *nvcc_flags,
             ],
         },
         py_limited_api=True,  # keeps libtorch_python out: nothing here uses Python, so one build serves every version
@@ -96,7 +107,7 @@ setup(
     license="Apache-2.0",
     ext_modules=[
         library("libreduce_ops", "csrc", cuda=with_cuda),
-        library("libreduce_ops_bench", "benchmarks/csrc", cuda=with_cuda),
+        library("libreduce_ops_bench", "benchmarks/csrc", cuda=with_cuda, nvcc_flags=newer_cub()),
     ],
     cmdclass={
         "build_ext": cpp_extension.BuildExtension.with_options(no_python_abi_suffix=True),

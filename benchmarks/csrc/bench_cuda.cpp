@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
+#include "cub_reproducible_sum.h"
 #include "cub_sum.h"
 #include "read_kernel.h"
 
@@ -63,11 +64,41 @@ at::Tensor cub_sum_cuda(const at::Tensor& self) {
   return sum;
 }
 
+CubFloat cub_float(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kHalf:
+      return CubFloat::float16;
+    case at::kBFloat16:
+      return CubFloat::bfloat16;
+    case at::kFloat:
+      return CubFloat::float32;
+    case at::kDouble:
+      return CubFloat::float64;
+    default:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "cub_reproducible_sum: not built for ", dtype);
+  }
+}
+
+at::Tensor cub_reproducible_sum_cuda(const at::Tensor& self) {
+  TORCH_CHECK(self.is_contiguous(), "cub_reproducible_sum: self must be contiguous");
+  const c10::cuda::CUDAGuard guard(self.device());
+  const at::ScalarType dtype = self.scalar_type();
+  const at::Tensor sum = at::empty({}, self.options().dtype(dtype == at::kDouble ? at::kDouble : at::kFloat));
+  at::Tensor temporary = at::empty({0}, self.options().dtype(at::kByte));
+  const auto allocate = [](void* owner, size_t bytes) {
+    return static_cast<at::Tensor*>(owner)->resize_({static_cast<int64_t>(bytes)}).mutable_data_ptr();
+  };
+  C10_CUDA_CHECK(cub_reproducible_sum(cub_float(dtype), self.const_data_ptr(), self.numel(), sum.mutable_data_ptr(),
+                                      {allocate, &temporary}, c10::cuda::getCurrentCUDAStream()));
+  return sum;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(reduce_bench, CUDA, m) {
   m.impl("read", &read_cuda);
   m.impl("cub_sum", &cub_sum_cuda);
+  if (has_cub_reproducible_sum()) m.impl("cub_reproducible_sum", &cub_reproducible_sum_cuda);
 }
 
 }  // namespace reduce_ops::bench

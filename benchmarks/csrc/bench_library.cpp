@@ -35,6 +35,7 @@ at::Tensor read_cpu(const at::Tensor& self) {
 TORCH_LIBRARY(reduce_bench, m) {
   m.def("read(Tensor self) -> Tensor");  // one int32 of no meaning
   m.def("cub_sum(Tensor self) -> Tensor");
+  m.def("cub_reproducible_sum(Tensor self) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(reduce_bench, CPU, m) { m.impl("read", &read_cpu); }

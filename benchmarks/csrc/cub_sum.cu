@@ -1,27 +1,11 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cub/device/device_reduce.cuh>
 #include <cuda/std/complex>
 
 #include "cub_sum.h"
+#include "widen.cuh"
 
 namespace reduce_ops::bench {
 namespace {
-
-/// Elements are converted as they are loaded, so that CUB adds in Sum.
-template <typename In, typename Sum>
-struct Widen {
-  __device__ Sum operator()(In x) const {
-    if constexpr (std::is_same_v<In, __half>) {
-      return __half2float(x);
-    } else if constexpr (std::is_same_v<In, __nv_bfloat16>) {
-      return __bfloat162float(x);
-    } else {
-      return x;
-    }
-  }
-};
 
 template <typename In, typename Sum>
 cudaError_t sum_as(void* temporary, size_t& bytes, const void* data, int64_t n, void* sum, cudaStream_t stream) {
