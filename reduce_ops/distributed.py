@@ -1,8 +1,12 @@
-"""Sums of a ``DTensor``: importing this module tells PyTorch how each operator may be sharded.
+"""Sums over processes: importing this module tells PyTorch how each operator may be sharded in a ``DTensor``.
 
 A dimension that is kept stays sharded and a replicated tensor replicated, both without communication. Where a reduced
 dimension is sharded, each process sums its part and the result is ``Partial``: added up across processes when it is
 used, in an order that is not the canonical one. Block sums need the whole tensor; a sharded one is gathered first.
+
+``reduce.sum_exact`` has no order. Where a reduced dimension is sharded, each process sums its part to a state, an
+all-reduce adds the states and each process rounds the total: the result is replicated there, with the bits of one
+process's sum. `sum_exact` does the same for shards that are plain tensors, over a process group.
 
 It is not part of ``import reduce_ops``, because ``torch.distributed.tensor`` takes half a second to import. DDP and
 FSDP need none of it: there the operators see plain tensors.
@@ -16,6 +20,8 @@ from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Sha
 from torch.distributed.tensor.experimental import register_sharding
 
 from reduce_ops.ladder import LADDER
+from reduce_ops.process_group import rounded, state_for
+from reduce_ops.process_group import sum_exact as sum_exact
 
 Sharding = tuple[list[Placement | None], list[Placement | None]]
 """Placements of the result and of the arguments, None for those that are no tensors."""
@@ -53,6 +59,29 @@ def _sums_of_rows(x: Any, version: int, dtype: torch.dtype | None = None, block_
     return _shardings(x, set(range(1, x.ndim)), False, dtype, 1)
 
 
+def _exact_state(x: Any, dim: Sequence[int] | None = None, keepdim: bool = False) -> list[Sharding]:
+    kept_or_partial = _sum_dims(x, dim, keepdim)
+    # A sum of states is a state, but the values of a Partial are not elements: they have to be added up first.
+    return [(results, arguments) for results, arguments in kept_or_partial if arguments[0] != Partial()]
+
+
+def _exact_round(state: Any, dtype: torch.dtype) -> list[Sharding]:
+    result: list[Sharding] = [([Replicate()], [Replicate()])]
+    for d in range(state.ndim - (2 if dtype.is_complex else 1)):
+        result.append(([Shard(d)], [Shard(d)]))
+    return result
+
+
+def _sum_exact(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The operator on a DTensor, below autograd: a state, replicated where it is partial, and its rounding."""
+    given = dict(zip((argument.name for argument in op._schema.arguments), args, strict=False)) | kwargs
+    x, dim, keepdim = given["self"], given.get("dim"), given.get("keepdim", False)
+    dtype = op(torch.empty(x.shape, dtype=x.dtype, device="meta"), *args[1:], **kwargs).dtype  # or its errors
+    state: Any = state_for(x, dim, keepdim, dtype)
+    whole = [Replicate() if placement.is_partial() else placement for placement in state.placements]
+    return rounded(state.redistribute(placements=whole), dtype, x.is_complex())
+
+
 def _block_sums(x: Any, dtype: torch.dtype | None = None, block_size: int = 256) -> list[Sharding]:
     return [([Replicate()], [Replicate()])]
 
@@ -75,6 +104,11 @@ _register(torch.ops.reduce.sum.default, _sum)
 _register(torch.ops.reduce.sum.dim_IntList, _sum_dims)
 _register(torch.ops.reduce._sums_of_rows.default, _sums_of_rows)
 _register(torch.ops.reduce._block_sums_of_rows.default, _block_sums_of_rows)
+_register(torch.ops.reduce.exact_state.default, _exact_state)
+_register(torch.ops.reduce.exact_state.dim_IntList, _exact_state)
+_register(torch.ops.reduce.exact_round.default, _exact_round)
+_handlers: dict[Any, Any] = DTensor._op_dispatcher._custom_op_handlers
+_handlers |= dict.fromkeys((torch.ops.reduce.sum_exact.default, torch.ops.reduce.sum_exact.dim_IntList), _sum_exact)
 for _rung in LADDER:
     _register(getattr(torch.ops.reduce, f"sum_v{_rung.number}").default, _sum)
     _register(getattr(torch.ops.reduce, f"block_sums_v{_rung.number}").default, _block_sums)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +10,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
 
+from processes import spawn
 from reduce_ops import LADDER
 from support import assert_same_bits, random_values
 
@@ -19,33 +18,6 @@ WORLD = 2
 OPS = torch.ops.reduce
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this PyTorch is without torch.distributed")
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("localhost", 0))
-        return int(s.getsockname()[1])
-
-
-def in_process(rank: int, checks: list[Callable[[str], None]], device: str, port: int) -> None:
-    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
-    torch.set_num_threads(1)
-    if device == "cuda":
-        torch.cuda.set_device(rank)
-    dist.init_process_group("nccl" if device == "cuda" else "gloo", rank=rank, world_size=WORLD)
-    for check in checks:
-        check(device)
-    dist.barrier()  # so that neither goes while the other still talks to it
-    dist.destroy_process_group()
-    # Not by way of Python's own end: one of gloo's threads may yet release a tensor, and then aborts the process.
-    os._exit(0)
-
-
-def spawn(checks: list[Callable[[str], None]], device: torch.device) -> None:
-    if device.type == "cuda" and torch.cuda.device_count() < WORLD:
-        pytest.skip("needs two GPUs")
-    arguments = (checks, device.type, free_port())
-    torch.multiprocessing.spawn(in_process, arguments, nprocs=WORLD)  # raises what a process raised
 
 
 # What runs in each process

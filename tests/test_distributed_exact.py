@@ -1,0 +1,239 @@
+"""Exact sums over processes: the bits of one process's sum, however the elements lie; mistakes are errors in all."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from processes import spawn
+from support import assert_same_bits, random_values
+
+OPS = torch.ops.reduce
+
+pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this PyTorch is without torch.distributed")
+
+PATIENCE = {"cpu": 3, "cuda": 20}
+"""Seconds that processes wait for one that does not come: NCCL takes some to set up."""
+
+INPUTS = (
+    *(torch.float32, torch.float16, torch.float8_e5m2, torch.float64, torch.complex64),
+    *(torch.int64, torch.uint64, torch.int8, torch.bool),
+)
+
+
+# What runs in each process
+
+
+def shards_of(x: torch.Tensor, seed: int) -> torch.Tensor:
+    """What this process has of x along its first dimension: the cuts are anywhere, so that some have nothing."""
+    generator = torch.Generator().manual_seed(seed)
+    cuts = torch.randint(0, len(x) + 1, (dist.get_world_size() - 1,), generator=generator).sort().values.tolist()
+    return x[([0, *cuts])[dist.get_rank()] : ([*cuts, len(x)])[dist.get_rank()]]
+
+
+def results_for(dtype: torch.dtype) -> list[torch.dtype | None]:
+    if dtype.is_complex:
+        return [None, torch.complex128]
+    return [None, torch.float64, torch.bfloat16, torch.complex64, torch.int32, torch.bool]
+
+
+def shards_of_any_size(device: str) -> None:
+    from reduce_ops.distributed import sum_exact
+
+    for seed, dtype in enumerate(INPUTS):
+        x = random_values(37 * 12, dtype, seed).view(37, 12).to(device)
+        mine = shards_of(x, seed)
+        for result in results_for(dtype):
+            for dim in (None, 0, (1, 0), [-2]):
+                expected = OPS.sum_exact(x, dim, dtype=result)
+                assert_same_bits(sum_exact(mine, dim, dtype=result), expected, (dtype, result, dim))
+        assert_same_bits(sum_exact(mine, 0, True), OPS.sum_exact(x, 0, True), dtype)
+        # A dimension that is kept may lie in memory in any way, and have no elements at all.
+        assert_same_bits(sum_exact(mine.t(), 1), OPS.sum_exact(x, 0), dtype)
+        assert_same_bits(sum_exact(mine[:, :0], 0), OPS.sum_exact(x[:, :0], 0), dtype)
+
+
+def special_values(device: str) -> None:
+    from reduce_ops.distributed import sum_exact
+
+    rank, world = dist.get_rank(), dist.get_world_size()
+    inf, nan = float("inf"), float("nan")
+    for values in ([nan], [inf], [-inf], [inf, -inf], [inf, nan], [-0.0], [0.0], [-0.0, 0.0], [1e38, 3e38, -3e38]):
+        own = torch.tensor(values[rank] if rank < len(values) else -0.0, device=device)
+        whole = [values[r] if r < len(values) else -0.0 for r in range(max(world, len(values)))][:world]
+        assert_same_bits(sum_exact(own), OPS.sum_exact(torch.tensor(whole, device=device)), values)
+    nothing = torch.empty(0, device=device)
+    assert_same_bits(sum_exact(nothing), torch.tensor(0.0, device=device))
+    assert_same_bits(sum_exact(nothing if rank else -torch.zeros(1, device=device)), torch.tensor(-0.0, device=device))
+    # All but 1 cancels, across processes, and sums in a float64 would lose it.
+    ends = torch.tensor([1e30, 1.0] if rank == 0 else [-1e30] if rank == world - 1 else [], device=device)
+    assert sum_exact(ends).item() == 1.0
+
+
+def groups_of_some(device: str) -> None:
+    from reduce_ops.distributed import sum_exact
+
+    rank = dist.get_rank()
+    pair, alone = dist.new_group([0, 2]), dist.new_group([1])
+    own = torch.tensor([10.0**rank], device=device)
+    for _ in range(3):
+        if rank != 1:
+            assert sum_exact(own, group=pair).item() == 101.0
+        else:
+            assert sum_exact(own, group=alone).item() == 10.0
+    if rank == 1:
+        with pytest.raises(ValueError, match="this process is in no such group"):
+            sum_exact(own, group=pair)
+    assert sum_exact(own).item() == 111.0
+
+
+def mistakes(device: str) -> None:
+    """Each is an error in every process, and the next call goes on as if nothing had been."""
+    from reduce_ops.distributed import sum_exact
+
+    odd = dist.get_rank() == 1
+    x = torch.ones(3, 4, device=device)
+    for wrong in (
+        lambda: sum_exact(x.half() if odd else x),
+        lambda: sum_exact(x, 1 if odd else 0),
+        lambda: sum_exact(x, (0, 1) if odd else 0),
+        lambda: sum_exact(x.view(12) if odd else x),
+        lambda: sum_exact(x[:, :3] if odd else x, 0),
+        lambda: sum_exact(x, 0, keepdim=odd),
+        lambda: sum_exact(x, dtype=torch.float64 if odd else None),
+    ):
+        with pytest.raises(ValueError, match="have to pass the same, but rank . passed .* and rank . passed"):
+            wrong()
+        assert sum_exact(x).item() == 12 * dist.get_world_size()
+    failing: tuple[tuple[Callable[[], object], type[Exception], str], ...] = (
+        (lambda: sum_exact(x, 2 if odd else 0), IndexError, "[Dd]imension"),
+        (lambda: sum_exact(x.cfloat() if odd else x, dtype=torch.float32), RuntimeError, "complex"),
+        (lambda: sum_exact(x.clone().requires_grad_() if odd else x), RuntimeError, "has no gradient"),
+    )
+    for wrong, error, words in failing:
+        with pytest.raises(error if odd else ValueError, match=words if odd else "rank 1 passed what failed with"):
+            wrong()
+        assert sum_exact(x).item() == 12 * dist.get_world_size()
+    with pytest.raises(IndexError):  # the same mistake in all
+        sum_exact(x, 2)
+
+
+def one_does_not_come(device: str) -> None:
+    from reduce_ops.distributed import sum_exact
+
+    x = torch.ones(3, device=device)
+    assert sum_exact(x).item() == 3 * dist.get_world_size()
+    if dist.get_rank() == 1:
+        time.sleep(1.5 * PATIENCE[device])
+    else:
+        with pytest.raises(dist.DistError):
+            sum_exact(x)
+
+
+def sums_of_dtensors(
+    device: str,
+    sizes: Sequence[int] | None = None,
+    dtypes: Sequence[torch.dtype] = (torch.float32, torch.complex64, torch.int64),
+) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    import reduce_ops.distributed  # noqa: F401
+
+    mesh = init_device_mesh(device, tuple(sizes or (dist.get_world_size(),)))
+    for dtype in dtypes:
+        x = random_values(7 * 5 * 6, dtype).view(7, 5, 6).to(device)  # not divisible: the last shards are smaller
+        for placements in itertools.product((Replicate(), Shard(0), Shard(1), Shard(2)), repeat=mesh.ndim):
+            d = distribute_tensor(x, mesh, placements)
+            for dim, keepdim in itertools.product((None, 0, (0, 2), -1), (False, True)):
+                reduced = {k % 3 for k in ((dim,) if isinstance(dim, int) else dim or range(3))}
+                with CommDebugMode() as communication:
+                    actual = OPS.sum_exact(d, dim, keepdim)
+                across = [p for p in placements if p.is_shard() and p.dim in reduced]
+                if len(set(placements)) == len(placements) == 1:
+                    assert communication.get_total_counts() == len(across), (placements, dim)
+                what = (dtype, placements, dim, keepdim)
+                assert_same_bits(actual.full_tensor(), OPS.sum_exact(x, dim, keepdim), what)
+                for before, after in zip(placements, actual.placements, strict=True):
+                    kept = before.is_shard() and before.dim not in reduced
+                    assert after.is_shard() == kept and not after.is_partial(), what
+            assert_same_bits(OPS.sum_exact.default(d).full_tensor(), OPS.sum_exact(x), placements)
+            expected = OPS.sum_exact(x, 0, dtype=torch.complex128)
+            assert_same_bits(OPS.sum_exact(d, 0, dtype=torch.complex128).full_tensor(), expected, placements)
+        few = distribute_tensor(x[:1], mesh, [Shard(0)] * mesh.ndim)  # most have nothing
+        assert_same_bits(OPS.sum_exact(few, 0).full_tensor(), OPS.sum_exact(x[:1], 0), dtype)
+    state = OPS.exact_state(distribute_tensor(x, mesh, [Shard(0)] * mesh.ndim), 0)
+    assert all(placement == Partial() for placement in state.placements)
+    twice = OPS.exact_round(state + state, dtype=x.dtype).full_tensor()
+    assert_same_bits(twice, OPS.sum_exact(torch.cat([x, x]), 0))
+    with pytest.raises(RuntimeError, match="complex"):
+        OPS.sum_exact(distribute_tensor(x.cfloat(), mesh), dtype=torch.float32)
+
+
+def sums_of_dtensors_on_a_grid(device: str) -> None:
+    sums_of_dtensors(device, (2, 2), (torch.float64,))
+
+
+def gradients_of_dtensors(device: str) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    from reduce_ops.distributed import sum_exact
+
+    mesh = init_device_mesh(device, (dist.get_world_size(),))
+    x = random_values(28, torch.float32).view(7, 4).to(device)
+    for placement, dim in itertools.product((Replicate(), Shard(0), Shard(1)), (None, 0, 1)):
+        d = distribute_tensor(x, mesh, [placement]).requires_grad_()
+        reference = x.clone().requires_grad_()
+        for leaf in (d, reference):
+            OPS.sum_exact(leaf.square(), dim).sin().sum().backward()
+        assert d.grad is not None and reference.grad is not None
+        torch.testing.assert_close(d.grad.full_tensor(), reference.grad)
+    with pytest.raises(TypeError, match="a DTensor knows its group"):
+        sum_exact(d.detach())
+
+
+def test_two(device: torch.device) -> None:
+    spawn([shards_of_any_size, special_values, mistakes, sums_of_dtensors, gradients_of_dtensors], device, 2)
+
+
+def test_three(device: torch.device) -> None:
+    spawn([shards_of_any_size, special_values, groups_of_some, mistakes, sums_of_dtensors], device, 3)
+
+
+def test_four(device: torch.device) -> None:
+    spawn([shards_of_any_size, special_values, sums_of_dtensors_on_a_grid], device, 4)
+
+
+def test_five(device: torch.device) -> None:
+    spawn([shards_of_any_size, special_values], device, 5)
+
+
+def test_a_process_that_does_not_come_is_an_error_in_the_others(device: torch.device) -> None:
+    spawn([one_does_not_come], device, 3, seconds=PATIENCE[device.type])
+
+
+def test_the_benchmark_of_many_processes(tmp_path: Path) -> None:
+    """It compares its sum with one of Python integers itself."""
+    if torch.cuda.device_count() == 1:
+        pytest.skip("needs two GPUs, or none")
+    script = Path(__file__).parent.parent / "benchmarks" / "many_processes.py"
+    file = tmp_path / "figures.json"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, script, "--json", file, "--n", "1000"], check=True, env=environment)
+    report = json.loads(file.read_text())
+    assert (report["benchmark"], report["n"]) == ("processes", 1000)
+    assert report["rows"][0]["processes"] == 2
+    for row in report["rows"]:
+        assert all(row[f"{way}_seconds"] > 0 for way in ("share", "total", "share_alone", "total_alone"))
