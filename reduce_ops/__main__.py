@@ -72,10 +72,15 @@ def _parser() -> argparse.ArgumentParser:
         "bench",
         help="race the sums against torch.sum and other peers",
         description="ladder (the default): the rungs on one input. sum: reduce.sum over sizes, dtypes, alignments and "
-        "layouts. dims: reduce.sum along dimensions, over shapes, dtypes and layouts.",
+        "layouts. dims: reduce.sum along dimensions, over shapes, dtypes and layouts. exact: reduce.sum_exact over "
+        "sizes, kinds of data and dtypes, with the errors of all.",
     )
     bench.add_argument(
-        "race", nargs="?", choices=("ladder", "sum", "dims"), default="ladder", help="what to race (default ladder)"
+        "race",
+        nargs="?",
+        choices=("ladder", "sum", "dims", "exact"),
+        default="ladder",
+        help="what to race (default ladder)",
     )
     source = bench.add_mutually_exclusive_group()
     source.add_argument("--n", type=_count, help=f"ladder: elements (default 32 * 2**20 = {REFERENCE_N})")
@@ -83,10 +88,15 @@ def _parser() -> argparse.ArgumentParser:
         "--input", type=_tensor, metavar="FILE", help="ladder: sum the tensor of a .npy, .pt or .safetensors"
     )
     bench.add_argument(
-        "--dtype", choices=DTYPES, help="element type (ladder: default float32, or the file's; sum, dims: all)"
+        "--dtype", choices=DTYPES, help="element type (ladder: default float32, or the file's; others: all)"
     )
     bench.add_argument("--rungs", type=_rungs, metavar="v0,v7", help="ladder: rungs (default all)")
-    bench.add_argument("--plot", type=Path, metavar="FILE", help="sum, dims: also draw the figures, as .png or .svg")
+    bench.add_argument(
+        "--plot",
+        type=Path,
+        metavar="FILE",
+        help="sum, dims, exact: also draw the figures, as .png or .svg; exact: and the errors, in FILE_errors",
+    )
     bench.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     bench.add_argument(
         "--report",
@@ -186,11 +196,13 @@ def _bench(options: argparse.Namespace) -> int:
     _check_folders(parser, {"--json": options.json, "--plot": options.plot})
     if options.race == "ladder":
         if options.plot:
-            parser.error("argument --plot: only the races of sum and dims are drawn; --report draws the ladder")
+            parser.error("argument --plot: only the other races are drawn; --report draws the ladder")
     else:
         for argument in ("n", "input", "rungs"):
             if getattr(options, argument) is not None:
                 parser.error(f"argument --{argument}: only the ladder takes it, not {options.race}")
+    if options.race == "exact" and options.dtype and not DTYPES[options.dtype].is_floating_point:
+        parser.error(f"argument --dtype: exact sums floats, not {options.dtype}")
     if options.compare and not options.report:
         parser.error("argument --compare: needs --report")
 
@@ -251,9 +263,9 @@ def _report(options: argparse.Namespace, figures: dict[str, Any], others: list[d
 
 
 def _bench_over_cases(options: argparse.Namespace) -> int:
-    from reduce_ops import bench_dims, bench_sum
+    from reduce_ops import bench_dims, bench_exact, bench_sum
 
-    races: dict[str, ModuleType] = {"sum": bench_sum, "dims": bench_dims}
+    races: dict[str, ModuleType] = {"sum": bench_sum, "dims": bench_dims, "exact": bench_exact}
     bench = races[options.race]
     others = _others(options)
     report = bench.run(bench.cases(_device(), DTYPES.get(options.dtype)), show_progress=sys.stderr.isatty())

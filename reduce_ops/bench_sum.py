@@ -215,30 +215,4 @@ def _size(row: Row) -> str:
 
 def plot(report: Report, path: Path) -> None:
     """Draw time against n, and the share of the read rate, for the aligned rows of the first dtype."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    rows = drawn_rows(report)
-    names = race.names_of(rows)
-    figure, (times, shares) = pyplot.subplots(2, 1, sharex=True, figsize=(8, 8), height_ratios=(2, 1))
-    for name in names:
-        points = [(row.n, row.seconds[name], row.seconds[READ]) for row in rows if name in row.seconds]
-        n = [point[0] for point in points]
-        style: dict[str, Any] = {"linewidth": 2.5 if name == OURS else 1.2, "label": name}
-        if name == READ:
-            style |= {"color": "0.5", "linestyle": "--"}
-        times.loglog(n, [point[1] * 1e6 for point in points], **style)
-        shares.semilogx(n, [point[2] / point[1] for point in points], **style)
-    times.set_ylabel("time of one call, us")
-    times.set_title(f"Sum of {rows[0].dtype}, {report.environment['device']}")
-    times.legend()
-    shares.set_ylabel("share of the read rate")
-    shares.set_xlabel("elements")
-    for axes in (times, shares):
-        axes.set_xscale("log", base=2)
-        axes.grid(alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path)
-    pyplot.close(figure)
+    race.plot_over_n(drawn_rows(report), lambda row: row.n, report.environment["device"], path)

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from rich.console import Console
@@ -25,6 +26,9 @@ AnyRow = TypeVar("AnyRow", bound="Row")
 class Row:
     """One input. Times are seconds of one call."""
 
+    ours: ClassVar[str] = OURS
+    """The contender that the others are peers of."""
+
     dtype: str
     layout: str
     """How the input lies in memory: "contiguous", or the view that it is."""
@@ -35,18 +39,18 @@ class Row:
     @property
     def fastest_peer(self) -> str:
         """The best of the others that also sum."""
-        peers = {name: time for name, time in self.seconds.items() if name not in (OURS, READ)}
+        peers = {name: time for name, time in self.seconds.items() if name not in (self.ours, READ)}
         return min(peers, key=peers.__getitem__)
 
     @property
     def over_fastest_peer(self) -> float:
         """Speed over that of the fastest peer."""
-        return self.seconds[self.fastest_peer] / self.seconds[OURS]
+        return self.seconds[self.fastest_peer] / self.seconds[self.ours]
 
     @property
     def over_torch_sum(self) -> float:
         """Speed over that of ``torch.sum``."""
-        return self.seconds[TORCH] / self.seconds[OURS]
+        return self.seconds[TORCH] / self.seconds[self.ours]
 
 
 def measured(functions: dict[str, measure.Function], x: Tensor) -> dict[str, Any]:
@@ -109,3 +113,32 @@ def title(environment: dict[str, Any]) -> str:
 def host_costs(seconds: Mapping[str, float]) -> str:
     """Return what a call costs the host, in microseconds, as a line below a table."""
     return ", ".join(f"{name} {time * 1e6:.2f}" for name, time in seconds.items())
+
+
+def plot_over_n(rows: Sequence[AnyRow], size: Callable[[AnyRow], int], device: str, path: Path) -> None:
+    """Draw time against n, and the share of the read rate, of rows that all have `READ`."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (times, shares) = pyplot.subplots(2, 1, sharex=True, figsize=(8, 8), height_ratios=(2, 1))
+    for name in names_of(rows):
+        points = [(size(row), row.seconds[name], row.seconds[READ]) for row in rows if name in row.seconds]
+        n = [point[0] for point in points]
+        style: dict[str, Any] = {"linewidth": 2.5 if name == rows[0].ours else 1.2, "label": name}
+        if name == READ:
+            style |= {"color": "0.5", "linestyle": "--"}
+        times.loglog(n, [point[1] * 1e6 for point in points], **style)
+        shares.semilogx(n, [point[2] / point[1] for point in points], **style)
+    times.set_ylabel("time of one call, us")
+    times.set_title(f"Sum of {rows[0].dtype}, {device}")
+    times.legend()
+    shares.set_ylabel("share of the read rate")
+    shares.set_xlabel("elements")
+    for axes in (times, shares):
+        axes.set_xscale("log", base=2)
+        axes.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path)
+    pyplot.close(figure)

@@ -80,7 +80,7 @@ def _problem(results: Any) -> str | None:
     if not isinstance(results, dict):
         return f"it holds a {type(results).__name__}"
     race = results.get("benchmark")
-    if race not in ("ladder", "sum", "dims"):
+    if race not in ("ladder", "sum", "dims", "exact"):
         return f"its benchmark is {race!r}"
     environment = results.get("environment")
     if not isinstance(environment, dict) or not isinstance(environment.get("device"), str):
@@ -89,14 +89,14 @@ def _problem(results: Any) -> str | None:
 
 
 def _problem_of_cases(results: Results) -> str | None:
-    """What keeps these from being results of the race over sizes, or along dimensions."""
+    """What keeps these from being results of the race over sizes, along dimensions, or of the exact sum."""
     bench = _race(results)
     try:
         report = bench.from_json(results)
         numbers = [*report.host_seconds.items()]
         for i, row in enumerate(report.rows):
-            if race.TORCH not in row.seconds or race.OURS not in row.seconds:
-                return f"row {i} has no {race.OURS} or no {race.TORCH}"
+            if race.TORCH not in row.seconds or row.ours not in row.seconds:
+                return f"row {i} has no {row.ours} or no {race.TORCH}"
             numbers += [("bytes", row.bytes), *row.seconds.items()]
         for name, value in numbers:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
@@ -104,7 +104,7 @@ def _problem_of_cases(results: Results) -> str | None:
         if not report.rows:
             return "it has no rows"
         bench.table(report)
-        if results["benchmark"] == "sum":
+        if results["benchmark"] != "dims":
             drawn = bench.drawn_rows(report)
             if not drawn or any(READ not in row.seconds for row in drawn):
                 return "it has no row that is drawn"
@@ -114,9 +114,9 @@ def _problem_of_cases(results: Results) -> str | None:
 
 
 def _race(results: Results) -> ModuleType:
-    from reduce_ops import bench_dims, bench_sum  # slow to import
+    from reduce_ops import bench_dims, bench_exact, bench_sum  # slow to import
 
-    return {"sum": bench_sum, "dims": bench_dims}[results["benchmark"]]
+    return {"sum": bench_sum, "dims": bench_dims, "exact": bench_exact}[results["benchmark"]]
 
 
 def _problem_of_ladder(results: Results) -> str | None:
@@ -185,16 +185,16 @@ def _show_ladder(results: Sequence[Results], folder: Path, pictures: dict[str, P
 
 
 def _show_cases(results: Sequence[Results], folder: Path, pictures: dict[str, Path]) -> Tables:
-    """Likewise, of the race over sizes, or along dimensions."""
+    """Likewise, of the race over sizes, along dimensions, or of the exact sum."""
     bench = _race(results[0])
     kind = results[0]["benchmark"]
-    what = {"sum": "full sums", "dims": "sums along dimensions"}[kind]
+    what = {"sum": "full sums", "dims": "sums along dimensions", "exact": "exact sums"}[kind]
     reports = [bench.from_json(result) for result in results]
     headings = [f"{report.environment['device']}, commit {report.environment.get('commit')}" for report in reports]
     tables: Tables = []
     if len(reports) > 1:
         speeds = [{bench.label(row): row for row in report.rows} for report in reports]
-        cells = [["GB/s of reduce.sum (speed of the fastest peer)", *headings]]
+        cells = [[f"GB/s of {reports[0].rows[0].ours} (speed of the fastest peer)", *headings]]
         for label in dict.fromkeys(label for rows in speeds for label in rows):
             of_label = [rows.get(label) for rows in speeds]
             cells.append([label, *("" if row is None else _speed(row) for row in of_label)])
@@ -203,6 +203,8 @@ def _show_cases(results: Sequence[Results], folder: Path, pictures: dict[str, Pa
         name = f"{what[0].upper()}{what[1:]}, {heading}" + (f" ({number})" if headings.count(heading) > 1 else "")
         pictures[name] = folder / f"{kind}{number}.svg"
         bench.plot(report, pictures[name])
+        if kind == "exact":
+            pictures[f"{name}, errors"] = bench.errors_path(pictures[name])
         columns = [[str(column.header), *column.cells] for column in bench.table(report).columns]
         cells = [list(row) for row in zip(*columns, strict=True)]
         tables.append((f"{name}, us of one call", cells))
@@ -212,7 +214,7 @@ def _show_cases(results: Sequence[Results], folder: Path, pictures: dict[str, Pa
 
 
 def _speed(row: race.Row) -> str:
-    return f"{_rate(row.bytes / row.seconds[race.OURS])} ({row.over_fastest_peer:.2f} x)"
+    return f"{_rate(row.bytes / row.seconds[row.ours])} ({row.over_fastest_peer:.2f} x)"
 
 
 def _heading(result: Results) -> str:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from reduce_ops import LADDER, bench_dims, bench_ladder, bench_sum, measure
+from reduce_ops import LADDER, bench_dims, bench_exact, bench_ladder, bench_sum, exact_value, measure
 from reduce_ops.__main__ import main
 
 ONLY_LADDER = (["--n", str(bench_ladder.REFERENCE_N)], ["--rungs", "v0"], ["--input", "x.npy"])
@@ -167,7 +168,9 @@ def test_input_file_with_dtype(tmp_path: Path) -> None:
         (["--input", "x.npy", "--n", "5"], "--n"),
         (["--speed"], "--speed"),
         (["--plot", "ladder.png"], "--plot"),
-        *[([race, *option], option[0]) for race in ("sum", "dims") for option in ONLY_LADDER],
+        *[([race, *option], option[0]) for race in ("sum", "dims", "exact") for option in ONLY_LADDER],
+        (["exact", "--dtype", "int32"], "--dtype"),
+        (["exact", "--dtype", "complex64"], "--dtype"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
@@ -317,6 +320,93 @@ def test_cases_of_dims(kind: str) -> None:
         assert sum(case.group == "list" for case in cases) == 24
         widths = {case.shape[-1] for case in cases if case.group == "neighbours"}
         assert {9, 12, 17, 24, 31} <= widths
+
+
+EXACT_CASES = [
+    bench_exact.Case("sizes", (4096,)),
+    *(bench_exact.Case("data", (2**14,), data=data) for data in bench_exact.DATA),
+    *(bench_exact.Case("dtypes", (3000,), dtype=dtype) for dtype in (torch.bfloat16, torch.float64, torch.float8_e5m2)),
+    bench_exact.Case("dims", (64, 300), 0),
+    bench_exact.Case("dims", (3, 300), 1),
+]
+
+
+def test_race_of_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(bench_exact, "cases", lambda device, dtype: EXACT_CASES)
+    plot = tmp_path / "exact.png"
+    assert main(["bench", "exact", "--json", str(tmp_path / "exact.json"), "--plot", str(plot)]) == 0
+    report = figures(tmp_path / "exact.json")
+    assert report["benchmark"] == "exact"
+    rows = report["rows"]
+    assert [(row["group"], tuple(row["shape"]), row["dim"], row["dtype"], row["data"]) for row in rows] == [
+        (case.group, case.shape, case.dim, name(case.dtype), case.data) for case in EXACT_CASES
+    ]
+    for row in rows:
+        seconds, ulps = row["seconds"], row["ulps"]
+        assert {"reduce.sum_exact", "reduce.sum", "read only", "torch.sum"} <= seconds.keys()
+        assert seconds.keys() - {"read only"} == ulps.keys()
+        assert ("torch.sum, float64" in seconds) == (row["dtype"] in ("float32", "bfloat16"))
+        assert ("math.fsum" in seconds) == (row["dim"] is None)
+        assert row["of_read"] == pytest.approx(seconds["read only"] / seconds["reduce.sum_exact"])
+        assert row["of_sum"] == pytest.approx(seconds["reduce.sum"] / seconds["reduce.sum_exact"])
+        assert row["beyond_sum"] == pytest.approx(seconds["reduce.sum_exact"] - seconds["reduce.sum"])
+        assert row["wrong"] == 0 and row["checked"] == (
+            1 if row["dim"] is None else min(4, row["shape"][1 - row["dim"]])
+        )
+        assert ulps["reduce.sum_exact"] <= 0.5
+    errors = {row["data"]: row["ulps"] for row in rows if row["group"] == "data"}
+    assert errors["cancellation"]["torch.sum"] > 1000
+    assert {"torch.sum", "reduce_ops.sum_exact", "reduce_ops.exact_round"} <= report["host_seconds"].keys()
+    for picture in (plot, tmp_path / "exact_errors.png"):
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    table = capfd.readouterr().out
+    for text in ("float32 4096", "float32 2^14 cancellation", "float32 (3, 300) d1", "of reduce.sum"):
+        assert f" {text} " in table
+    checked = sum(row["checked"] for row in rows)
+    assert f"{checked} results of reduce.sum_exact compared with sums of Python integers, rounded once: 0 of" in table
+
+
+def test_a_wrong_bit_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact_value, "nearest", lambda value, dtype: 1.5)
+    report = bench_exact.run(EXACT_CASES[:1])
+    assert report.rows[0].wrong == 1
+    assert any("1 WRONG" in cell for column in bench_exact.table(report).columns for cell in map(str, column.cells))
+
+
+@pytest.mark.parametrize("kind", ["cuda", "cpu"])
+def test_cases_of_exact(kind: str) -> None:
+    cases = bench_exact.cases(torch.device(kind))
+    assert len(set(cases)) == len(cases)
+    assert {case.group for case in cases} == {"sizes", "data", "dtypes", "dims"}
+    assert {case.data for case in cases} == set(bench_exact.DATA)
+    if kind == "cuda":
+        assert {case.shape for case in cases if case.group == "sizes"} == {(2**exponent,) for exponent in range(16, 31)}
+        large = [case for case in cases if case.group != "sizes" and case.shape[0] != 4096]
+        assert all(torch.Size(case.shape).numel() == 2**28 for case in large)
+    assert {case.dtype for case in bench_exact.cases(torch.device(kind), torch.float64)} == {torch.float64}
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float8_e5m2, torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=name
+)
+def test_the_value_that_exact_sums_are_checked_by(dtype: torch.dtype) -> None:
+    """Against `Fraction`, one element after the other, and NumPy's rounding."""
+    bits = torch.randint(
+        0, 256, (5000 * dtype.itemsize,), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+    x = bits.view(dtype)
+    x = x[x.to(torch.float64).isfinite()]
+    value = sum(map(Fraction, x.to(torch.float64).tolist()), Fraction(0))
+    assert exact_value.exact_sum(x) == value
+    for scale in (0, 1, Fraction(1, 3), Fraction(1, 2**120), Fraction(1, 2**160)):
+        with np.errstate(over="ignore"):
+            assert exact_value.nearest(Fraction(1, 3) * scale, torch.float32) == np.float32(float(scale / 3))
+    assert exact_value.nearest(Fraction(65520), torch.float16) == float("inf")  # a tie, and even is beyond the largest
+    assert exact_value.nearest(Fraction(65520) - Fraction(1, 10**30), torch.float16) == 65504
+    assert exact_value.nearest(2**24 + 1 + Fraction(1, 10**30), torch.float32) == 2**24 + 2
+    assert exact_value.nearest(Fraction(2**24 + 1), torch.float32) == 2**24
+    assert exact_value.error_in_ulps(2.0**24, Fraction(2**24 + 1), torch.float32) == 0.5
+    assert exact_value.error_in_ulps(float("inf"), value, torch.float32) is None
 
 
 @pytest.mark.parametrize("layout", bench_dims.LAYOUTS)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from reduce_ops import bench_sum, pictures, report
+from reduce_ops import bench_exact, bench_sum, pictures, report
 from reduce_ops.__main__ import main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,6 +123,40 @@ def test_results_of_any_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     dims = text.partition("## Side by side, sums along dimensions\n")[2].partition("\n## ")[0]
     assert all(line.split("|")[2] == line.split("|")[3] for line in dims.splitlines()[4:] if line)
     assert "| sum_v7 | shuffle |" in text
+
+
+def test_results_of_exact_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [bench_exact.Case("sizes", (2**12,)), bench_exact.Case("data", (2**12,), data="outliers")]
+    monkeypatch.setattr(bench_exact, "cases", lambda device, dtype: cases)
+    run = tmp_path / "run.json"
+    assert main(["bench", "exact", "--json", str(run)]) == 0
+    folder = tmp_path / "report"
+    assert main(["bench", "exact", "--report", str(folder), "--compare", str(run)]) == 0
+    drawn = {"exact1.svg", "exact1_errors.svg", "exact2.svg", "exact2_errors.svg"}
+    assert {path.name for path in folder.iterdir()} == {"index.html", "report.md"} | drawn
+    page, text = (folder / "index.html").read_text(), (folder / "report.md").read_text()
+    embedded = {base64.b64decode(data) for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)}
+    assert embedded == {(folder / name).read_bytes() for name in drawn}
+    sums = text.partition("## Side by side, exact sums\n")[2].partition("\n## ")[0]
+    (row,) = [row for row in json.loads(run.read_text())["rows"] if row["group"] == "data"]
+    (line,) = [line for line in sums.splitlines() if line.startswith("| float32 4096 outliers |")]
+    peer = min(time for name, time in row["seconds"].items() if name not in ("reduce.sum_exact", "read only"))
+    rate = row["bytes"] / row["seconds"]["reduce.sum_exact"] / 1e9
+    ratio = peer / row["seconds"]["reduce.sum_exact"]
+    assert line.split("|")[3].strip() == f"{rate:,.4g} ({ratio:.2f} x)"
+
+    results = json.loads(run.read_text())
+    for change in (
+        {"ulps": {"torch.sum": "far"}},
+        {"ulps": None},
+        {"seconds": {"reduce.sum_exact": 1.0, "torch.sum": 1.0}},
+    ):
+        run.write_text(json.dumps(results | {"rows": [results["rows"][0] | change]}))
+        with pytest.raises(report.ReportError, match="as it should be"):
+            report.read(run)
+    run.write_text(json.dumps(results | {"rows": results["rows"][1:]}))
+    with pytest.raises(report.ReportError, match="it has no row that is drawn"):
+        report.read(run)
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
