@@ -5,6 +5,7 @@ What is filled in stands between a line that says what, and ``<!-- end -->``:
     <!-- table: FILE -->                what ``bench --json``, ``profile --json`` or another benchmark wrote, as a table
     <!-- claims: FILE -->               what ``profile --json`` counted of what goes around about the ladder
     <!-- gain: FILE sum_vN -->          one rung of ``bench --json``, as a sentence
+    <!-- exact: FILE -->                what ``bench exact --json`` says of the exact sum, as a sentence
     <!-- code: FILE | FIRST | LAST -->  the lines of a source from one that contains FIRST to the next with LAST
 """
 
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|claims|gain|code): ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|claims|gain|exact|code): ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def ladder_table(report: dict[str, Any]) -> str:
@@ -88,6 +89,58 @@ def dims_table(report: dict[str, Any]) -> str:
             f"| {row['over_fastest_peer']:.3f} x | {row['over_torch_sum']:.2f} x |"
         )
     lines += ["", f"Geometric means over the shapes of a group; times in us. {versions(report['environment'])}."]
+    return "\n".join(lines) + "\n"
+
+
+def exact_table(report: dict[str, Any]) -> str:
+    """Return the Markdown tables of the race of the exact sum: times of all inputs, and errors by kinds of data."""
+    names = list(dict.fromkeys(name for row in report["rows"] for name in row["seconds"]))
+    lines = [
+        f"| input | {' | '.join(names)} | of the read rate | of reduce.sum's speed | us beyond it |",
+        "|---|" + "--:|" * (len(names) + 3),
+    ]
+    for row in report["rows"]:
+        seconds = row["seconds"]
+        if row["group"] == "sizes" and row["shape"][0].bit_length() % 2 == 0:  # every other power of two is enough here
+            continue
+        times = " | ".join(f"{seconds[name] * 1e6:.2f}" if name in seconds else "" for name in names)
+        shares = f"{row['of_read']:.1%} | {row['of_sum']:.1%}"
+        lines.append(f"| {exact_input(row)} | {times} | {shares} | {row['beyond_sum'] * 1e6:+.2f} |")
+    names.remove("read only")
+    lines += ["", f"| input | {' | '.join(names)} |", "|---|" + "--:|" * len(names)]
+    for row in report["rows"]:
+        if row["group"] in ("data", "dtypes"):
+            errors = (f"{row['ulps'][name]:.2g}" if row["ulps"].get(name) is not None else "" for name in names)
+            lines.append(f"| {exact_input(row)} | {' | '.join(errors)} |")
+    checked, wrong = (sum(row[count] for row in report["rows"]) for count in ("checked", "wrong"))
+    lines += [
+        "",
+        f"Times in us; errors in units in the last place. Of {checked} results of `reduce.sum_exact` that were "
+        f"compared with sums of Python integers, rounded once, {wrong} had other bits. "
+        f"{versions(report['environment'])}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def exact_input(row: dict[str, Any]) -> str:
+    """As float32 2^28, outliers, or float32 (2^18, 1024) along 1."""
+    sizes = [f"2^{n.bit_length() - 1}" if n > 4096 and n & (n - 1) == 0 else str(n) for n in row["shape"]]
+    name = f"{row['dtype']} {sizes[0] if len(sizes) == 1 else '(' + ', '.join(sizes) + ')'}"
+    name += "" if row["dim"] is None else f" along {row['dim']}"
+    return name + (f", {row['data']}" if row["group"] == "data" else "")
+
+
+def processes_table(report: dict[str, Any]) -> str:
+    """Return the Markdown table of the exact sum over several GPUs."""
+    lines = [
+        "| GPUs | one's own share | of all | more | a call alone, share | of all | more |",
+        "|--:|" + "--:|" * 6,
+    ]
+    for row in report["rows"]:
+        pairs = [(row[f"share{kind}_seconds"], row[f"total{kind}_seconds"]) for kind in ("", "_alone")]
+        cells = (f"{share * 1e6:.1f} | {total * 1e6:.1f} | {(total - share) * 1e6:+.1f}" for share, total in pairs)
+        lines.append(f"| {row['processes']} | {' | '.join(cells)} |")
+    lines += ["", f"{report['n']:,} x {report['dtype']} each; times in us. {versions(report['environment'])}."]
     return "\n".join(lines) + "\n"
 
 
@@ -181,6 +234,8 @@ TABLES = {
     "ladder": ladder_table,
     "sum": sum_table,
     "dims": dims_table,
+    "exact": exact_table,
+    "processes": processes_table,
     "order": order_table,
     "profile": profile_table,
 }
@@ -208,6 +263,22 @@ def gain(argument: str) -> str:
     )
     where = f"{report['environment']['device']}, {report['n']:,} x {report['dtype']}"
     return f"**{row['seconds'] * 1e6:.1f} us{step}**: {speed} ({where}).\n"
+
+
+def exact(file: str) -> str:
+    """Return what the exact sum costs, as a sentence: its share of the read rate, its time beyond ``reduce.sum``."""
+    report = load(file)
+    shares = {row["data"]: row["of_read"] for row in report["rows"] if row["group"] == "data"}
+    worst = min(shares, key=shares.__getitem__)
+    (n,) = {row["shape"][0].bit_length() - 1 for row in report["rows"] if row["group"] == "data"}
+    small = [row for row in report["rows"] if row["group"] == "sizes" and row["shape"][0] <= 2**20]
+    beyond = [row["beyond_sum"] * 1e6 for row in small]
+    sizes = f"2^{small[0]['shape'][0].bit_length() - 1} to 2^{small[-1]['shape'][0].bit_length() - 1}"
+    return (
+        f"Of 2^{n} float32s it sums **{shares['randn']:.0%} of what a kernel that only reads them reaches**, "
+        f"{shares[worst]:.0%} on the worst data of those tried ({worst}); at {sizes} elements it takes "
+        f"{min(beyond):.1f} to {max(beyond):.1f} us more than `reduce.sum` ({report['environment']['device']}).\n"
+    )
 
 
 def claims(file: str) -> str:
@@ -276,7 +347,7 @@ def code(argument: str) -> str:
     return "```cpp\n" + textwrap.dedent("\n".join(lines[starts[0] : end + 1])) + "\n```\n"
 
 
-FILL = {"table": table, "claims": claims, "gain": gain, "code": code}
+FILL = {"table": table, "claims": claims, "gain": gain, "exact": exact, "code": code}
 
 
 def main() -> int:
