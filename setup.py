@@ -55,12 +55,15 @@ def newer_cub() -> list[str]:
     with contextlib.suppress(metadata.PackageNotFoundError):
         for file in metadata.files("nvidia-cuda-cccl") or ():
             if file.match("cccl/cub/cub.cuh"):
-                return [f"-I{Path(file.locate()).resolve().parent.parent}"]  # -isystem would come after nvcc's own
+                return [str(Path(file.locate()).resolve().parent.parent)]
     return []
 
 
-def library(name: str, folder: str, *, cuda: bool, nvcc_flags: Sequence[str] = ()) -> Extension:
-    """All sources below `folder` as one shared library; *.cu and *_cuda.cpp are for CUDA builds only."""
+def library(name: str, folder: str, *, cuda: bool, headers: Sequence[str] = ()) -> Extension:
+    """All sources below `folder` as one shared library; *.cu and *_cuda.cpp are for CUDA builds only.
+
+    headers: folders to look for headers in before those of the toolkit.
+    """
     files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
     sources = [f for f in files if f.suffix == ".cpp" and (cuda or not f.stem.endswith("_cuda"))]
     if cuda:
@@ -73,7 +76,7 @@ def library(name: str, folder: str, *, cuda: bool, nvcc_flags: Sequence[str] = (
         f"reduce_ops.{name}",
         [f.as_posix() for f in sources],
         depends=[f.as_posix() for f in files if f not in sources],  # so that a source archive has the headers
-        include_dirs=[str(Path(d).resolve()) for d in ("csrc", folder)],
+        include_dirs=[str(Path(d).resolve()) for d in ("csrc", folder, *headers)],
         extra_compile_args={
             # -fopenmp when compiling only: at::parallel_for is serial without it. Linking with it could bring a second
             # OpenMP runtime, deaf to torch.set_num_threads; unlinked, its symbols are found in the one PyTorch loaded.
@@ -82,7 +85,6 @@ def library(name: str, folder: str, *, cuda: bool, nvcc_flags: Sequence[str] = (
             "nvcc": [
                 *(*COMMON_FLAGS, "-lineinfo", "--fmad=false", f"--threads={len(os.sched_getaffinity(0))}"),
                 *(f"-Xcompiler={flag}" for flag in HOST_FLAGS),
-                *nvcc_flags,
             ],
         },
         py_limited_api=True,  # keeps libtorch_python out: nothing here uses Python, so one build serves every version
@@ -107,7 +109,7 @@ setup(
     license="Apache-2.0",
     ext_modules=[
         library("libreduce_ops", "csrc", cuda=with_cuda),
-        library("libreduce_ops_bench", "benchmarks/csrc", cuda=with_cuda, nvcc_flags=newer_cub()),
+        library("libreduce_ops_bench", "benchmarks/csrc", cuda=with_cuda, headers=newer_cub()),
     ],
     cmdclass={
         "build_ext": cpp_extension.BuildExtension.with_options(no_python_abi_suffix=True),

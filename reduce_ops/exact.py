@@ -73,10 +73,10 @@ def exact_state(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool
     word  holds
     ===== ===============================================================================================
     0     how many tensors with elements were added up, times ``(tag << 32) + 1``
-    1     how many of them hold a NaN
-    2, 3  how many hold a +Inf, a -Inf
+    1     how many of them have a sum of NaN
+    2, 3  how many have a sum of +Inf, of -Inf
     4     how many hold an element other than -0.0
-    5..   limbs, low to high: their sum, limb k times ``2**(32 * k + lowest)``, is that of the finite elements
+    5..   limbs, low to high: their sum, limb k times ``2**(32 * k + lowest)``, is that of the tensors with finite sums
     ===== ===============================================================================================
 
     ================================================ === ====== ===== ==

@@ -12,18 +12,22 @@ nvcc=(nvcc -std=c++20 -O3 -lineinfo -arch=native -Icsrc)
 ladder=$!
 "${nvcc[@]}" --threads 4 -o "$build/sum_driver" tests/sanitizer/sum_driver.cu csrc/sum/*.cu csrc/sum/plan.cpp &
 sum=$!
+"${nvcc[@]}" -o "$build/exact_driver" tests/sanitizer/exact_driver.cu csrc/exact/{exact_kernels.cu,exact_plan.cpp} &
+exact=$!
 "${nvcc[@]}" -o "$build/v4_without_syncwarp" tests/sanitizer/v4_without_syncwarp.cu
 wait "$ladder"
 wait "$sum"
+wait "$exact"
 
 "$build/ladder_driver"
 "$build/sum_driver"
+"$build/exact_driver"
 passed=0
-# check TOOL LARGEST_N OPTIONS...: the tool reports nothing on either driver
+# check TOOL LARGEST_N OPTIONS...: the tool reports nothing on any driver
 check() {
   local tool=$1 largest=$2 log
   shift 2
-  for driver in ladder_driver sum_driver; do
+  for driver in ladder_driver sum_driver exact_driver; do
     echo "$tool $driver" >&2
     log="$build/$driver.$tool.log"
     if ! compute-sanitizer --tool "$tool" --error-exitcode 3 "$@" "$build/$driver" "$largest" >"$log" 2>&1 ||

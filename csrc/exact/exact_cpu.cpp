@@ -75,9 +75,8 @@ std::array<int64_t, Layout::kWords> merged(const int64_t* states, int64_t count,
   for (int64_t i = 0; i < count; ++i) {
     for (int w = 0; w < Layout::kWords; ++w) words[w] += states[i * apart + w];
   }
-  write_kinds<Layout>(words.data(),
+  write_fresh<Layout>(words.data(),
                       {words[kNaNs] > 0, words[kPlusInfs] > 0, words[kMinusInfs] > 0, words[kOthers] > 0});
-  normalize<Layout>(words.data() + kFirstLimb);
   return words;
 }
 

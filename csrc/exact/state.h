@@ -5,12 +5,13 @@
 // sum of states are exact:
 //
 //     word 0      how many tensors with elements were added up, times (tag of the layout << 32) + 1
-//     words 1..3  how many of those tensors hold a NaN, a +Inf, a -Inf
+//     words 1..3  how many of those tensors have a sum of NaN, of +Inf, of -Inf
 //     word 4      how many of them hold an element other than -0.0
 //     words 5..   limbs, low to high: limb k weighs 2^(32 k + lowest)
 //
 // A fresh state is normalized: every limb but the last is in [0, 2^32), and the last one, which is signed, holds the
-// rest. That is one way to write a sum, so fresh states of the same elements have the same bits.
+// rest; where the sum is no number, all limbs are 0. That is one way to write a sum, so fresh states of the same elements
+// have the same bits.
 
 #pragma once
 
@@ -61,21 +62,24 @@ struct LayoutInt {
   static constexpr std::int64_t kOne = (kTag << 32) + 1;
 };
 
-/// What elements there are besides numbers that add up: words 1 to 4 of a fresh state.
+/// What there is among the elements of a tensor.
 struct Kinds {
   bool nan;
   bool plus_inf;
   bool minus_inf;
   bool other;  // than -0.0
+
+  REDUCE_OPS_ANYWHERE bool special() const { return nan || plus_inf || minus_inf; }
 };
 
 /// Writes words 0 to 4 of the fresh state of a tensor that has elements.
 template <typename Layout>
 REDUCE_OPS_ANYWHERE inline void write_kinds(std::int64_t* words, Kinds kinds) {
+  const bool nan = kinds.nan || (kinds.plus_inf && kinds.minus_inf);
   words[kHeader] = Layout::kOne;
-  words[kNaNs] = kinds.nan;
-  words[kPlusInfs] = kinds.plus_inf;
-  words[kMinusInfs] = kinds.minus_inf;
+  words[kNaNs] = nan;
+  words[kPlusInfs] = kinds.plus_inf && !nan;
+  words[kMinusInfs] = kinds.minus_inf && !nan;
   words[kOthers] = kinds.other;
 }
 
@@ -93,6 +97,14 @@ REDUCE_OPS_ANYWHERE inline void normalize(std::int64_t* limbs) {
     limbs[k + 1] += limbs[k] >> kLimbBits;
     limbs[k] &= static_cast<std::int64_t>(kLimbMask);
   }
+}
+
+/// Makes words, of which limbs are there but may have carries left, the fresh state of a tensor that has elements.
+template <typename Layout>
+REDUCE_OPS_ANYWHERE inline void write_fresh(std::int64_t* words, Kinds kinds) {
+  write_kinds<Layout>(words, kinds);
+  normalize<Layout>(words + kFirstLimb);
+  for (int k = kFirstLimb; kinds.special() && k < Layout::kWords; ++k) words[k] = 0;
 }
 
 /// Adds value * 2^(lowest + position), without resolving carries; there must be two limbs above the one of `position`.

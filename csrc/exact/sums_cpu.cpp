@@ -258,9 +258,8 @@ template <typename Result>
 Result Sums<Float>::rounded(std::int64_t i, Rounding rounding) {
   Sum& sum = sums_[i];
   write_kinds<Layout>(sum.words, sum.kinds);
-  const bool special = sum.kinds.nan || sum.kinds.plus_inf || sum.kinds.minus_inf;
   if (sum.has_limbs) return round_state<Layout, Result>(sum.words, rounding);
-  if (sum.first == 0 || special) {
+  if (sum.first == 0 || sum.kinds.special()) {
     std::fill_n(sum.words + kFirstLimb, Layout::kLimbs, 0);
     return round_state<Layout, Result>(sum.words, rounding);
   }
@@ -273,8 +272,7 @@ template <typename Float>
 void Sums<Float>::write_state(std::int64_t i, std::int64_t* words) {
   Sum& sum = sums_[i];
   if (!sum.has_limbs) add_to_limbs(sum, 0, 1);
-  write_kinds<Layout>(sum.words, sum.kinds);
-  normalize<Layout>(sum.words + kFirstLimb);
+  write_fresh<Layout>(sum.words, sum.kinds);
   std::copy_n(sum.words, Layout::kWords, words);
 }
 

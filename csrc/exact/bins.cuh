@@ -1,0 +1,136 @@
+// Where the elements of an exact sum go: bins, each of which takes only elements of neighbouring exponents, and only so
+// many that no addition rounds. A lane has bins of its own, a column in shared memory: no atomics, no bank conflicts,
+// and no branch on the data, so that all data take the same time.
+//
+// An element with exponent field e is m * 2^(e - bias), with e at least 1. Bin b takes those with e / width == b, which
+// are multiples of one unit, 2^(width * b - bias).
+//
+//     elements             bins           width  below, in units  so exact are
+//     of 8 and 16 bits     64 of float32  4      2^(11 + 3)       2^10 additions, in 24 bits
+//     float32              16 of float64  16     2^(24 + 15)      2^14 additions, in 53 bits
+//     float64, in 3 parts  68 of int64    32     2^32             2^31 additions, in 63 bits
+//
+// The bins b of 32 lanes, or warps, are then added up in float64, which is exact by the same count, and kept as a
+// number of units. Special values come free: -0.0 stays -0.0 until something else is added, NaN and infinities stick in
+// the last bin, and subnormals need no care.
+
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "exact/exact_kernels.h"
+#include "exact/state.h"
+#include "numeric.cuh"
+
+namespace reduce_ops::exact {
+
+constexpr int kWarpSize = 32;
+
+/// What a sum, or a part of one, holds: bits. More than one special bit is NaN too.
+enum Kind : unsigned { kIsNaN = 1, kIsPlusInf = 2, kIsMinusInf = 4, kIsSpecial = 7, kIsOther = 8 };
+
+__device__ inline unsigned kind_of_special(double x) { return isnan(x) ? kIsNaN : x > 0 ? kIsPlusInf : kIsMinusInf; }
+
+/// Bins of floating point. Elements are multiplied by 2^kScale, so that the last bin does not overflow.
+template <typename BinT, int kBinsT, int kWidthT, int kPrecision, int kScale>
+struct FloatingBins {
+  using Bin = BinT;
+  using Total = double;
+  using State = Layout32;
+  static constexpr int kBins = kBinsT;
+  static constexpr int kWidth = kWidthT;
+  static constexpr int kRow = kWarpSize * static_cast<int>(sizeof(Bin));  // bytes of the bins b of a warp
+  static constexpr int kBytes = kBins * kRow;                             // of those of a warp
+
+  /// Of a lane, before merge(): a bin of its own is exact, and so are 32 of them in float64.
+  static constexpr int kBinBits = sizeof(Bin) == 4 ? 24 : 53;
+  static constexpr int kElementBits = kPrecision + kWidth - 1;
+  static constexpr int kAdditions = 1 << (kBinBits - kElementBits - (sizeof(Bin) == 4 ? 0 : 5));
+  static_assert(kBins * kWidth == 256, "every exponent of float32 has a bin");
+  static_assert(kBinBits + (sizeof(Bin) == 4 ? 5 : 0) <= 53);
+
+  static __device__ Bin empty() { return Bin(-0.0); }
+
+  /// Adds x to its bin. offset: of this lane's first bin in `shared`; has no bits in common with those of a row.
+  static __device__ void add(char* shared, unsigned offset, float x, unsigned&) {
+    constexpr int kBelow = (kWidth == 4 ? 25 : 27) - (kRow == 128 ? 7 : 8);  // bits to where b times kRow begins
+    static_assert(kRow == 128 || kRow == 256);
+    const unsigned row = __float_as_uint(x) >> kBelow & (kBins - 1) * kRow;
+    Bin& bin = *reinterpret_cast<Bin*>(shared + (offset | row));
+    if constexpr (kScale == 0) {
+      bin += x;
+    } else {
+      bin = __fmaf_rn(x, 1.0f / (1 << -kScale), bin);
+    }
+  }
+
+  /// A total as a number of units, where it is one.
+  static __device__ int64_t units(int b, double total, unsigned& kinds) {
+    if (__double_as_longlong(total) == __double_as_longlong(-0.0)) return 0;
+    kinds |= kIsOther;
+    if (!isfinite(total)) {
+      kinds |= kind_of_special(total);
+      return 0;
+    }
+    const int exponent = -State::kLowest - kScale - kWidth * b;
+    return static_cast<int64_t>(total * __longlong_as_double(static_cast<int64_t>(1023 + exponent) << 52));
+  }
+};
+
+/// Bins of integers: an element is cut into three parts of 32 bits, where the bins' boundaries are.
+struct IntegerBins {
+  using Bin = int64_t;
+  using Total = int64_t;
+  using State = Layout64;
+  static constexpr int kBins = State::kLimbs;
+  static constexpr int kWidth = 32;
+  static constexpr int kRow = kWarpSize * static_cast<int>(sizeof(Bin));
+  static constexpr int kBytes = kBins * kRow;
+  static constexpr int kAdditions = kMaxElementsABlock;
+
+  static __device__ Bin empty() { return 0; }
+
+  static __device__ void add(char* shared, unsigned offset, double x, unsigned& kinds) {
+    const int high = __double2hiint(x);
+    const int low = __double2loint(x);
+    const unsigned field = static_cast<unsigned>(high) >> 20 & 0x7ff;
+    if (((high & 0x7fffffff) | low) != 0 || high == 0) kinds |= kIsOther;
+    if (field == 0x7ff) kinds |= kind_of_special(x);  // what it adds below is of no account then
+    const unsigned position = max(field, 1u);
+    const unsigned top = (high & 0xfffff) | (field != 0 ? 1 << 20 : 0);
+    const int64_t magnitude = static_cast<int64_t>(uint64_t{top} << 32 | static_cast<unsigned>(low));
+    const int64_t m = high < 0 ? -magnitude : magnitude;
+    const auto m_low = static_cast<unsigned>(m);
+    const auto m_high = static_cast<unsigned>(m >> 32);
+    const unsigned shift = position % 32;
+    Bin* bin = reinterpret_cast<Bin*>(shared + offset + position / 32 * kRow);
+    bin[0] += m_low << shift;
+    bin[kWarpSize] += __funnelshift_l(m_low, m_high, shift);
+    bin[2 * kWarpSize] += static_cast<int>(__funnelshift_l(m_high, static_cast<int>(m_high) >> 31, shift));
+  }
+
+  static __device__ int64_t units(int, int64_t total, unsigned&) { return total; }
+};
+
+/// The bins of elements of a type.
+template <typename In>
+struct BinsOf {
+  using Type = FloatingBins<float, 64, 4, 11, -14>;
+};
+template <>
+struct BinsOf<__nv_bfloat16> {
+  using Type = FloatingBins<float, 64, 4, 8, -14>;
+};
+template <>
+struct BinsOf<float> {
+  using Type = FloatingBins<double, 16, 16, 24, 0>;
+};
+template <>
+struct BinsOf<double> {
+  using Type = IntegerBins;
+};
+template <typename In>
+using Bins = typename BinsOf<In>::Type;
+
+}  // namespace reduce_ops::exact

@@ -1,0 +1,79 @@
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/EmptyTensor.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "exact/exact_kernels.h"
+#include "exact/exact_op.h"
+#include "sum/slots_cuda.h"
+#include "sum_dtypes.h"
+
+namespace reduce_ops::exact {
+namespace {
+
+at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& like) {
+  return at::detail::empty_cuda(sizes, dtype, like.device(), std::nullopt);
+}
+
+/// Returns false if dimensions merge to more than kernels take.
+bool describe(const at::Tensor& self, DimSet reduced, int64_t outputs, Problem& p) {
+  sum::Strides kept;
+  if (!sum::collapse(self.sizes(), self.strides(), [&](int64_t d) { return !reduced[d]; }, kept)) return false;
+  sum::order_by_stride(kept, p.kept, p.places);
+  // Any order of the elements will do, so they come as they lie in memory.
+  at::DimVector order;
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (reduced[d]) order.push_back(d);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return self.stride(a) > self.stride(b); });
+  at::DimVector sizes, strides;
+  for (const int64_t d : order) {
+    sizes.push_back(self.size(d));
+    strides.push_back(self.stride(d));
+  }
+  if (!sum::collapse(sizes, strides, [](int64_t) { return true; }, p.reduced)) return false;
+  p.outputs = outputs;
+  p.n = self.numel() / outputs;
+  return true;
+}
+
+void exact_into(const at::Tensor& tensor, DimSet reduced, const at::Tensor& result, Rounding rounding) {
+  const c10::cuda::CUDAGuard guard(tensor.device());
+  const auto stream = c10::cuda::getCurrentCUDAStream();
+  at::Tensor self = tensor;
+  const int64_t outputs = result.scalar_type() == at::kLong ? result.numel() / result.size(-1) : result.numel();
+  Launch l{};
+  if (!describe(self, reduced, outputs, l.problem)) {
+    self = self.contiguous();
+    TORCH_CHECK(describe(self, reduced, outputs, l.problem),
+                "sum_exact: kept and reduced dimensions of self alternate too often; accepted are up to ",
+                sum::kMaxDims, " of each after merging");
+  }
+  const int multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  l.plan = make_plan(l.problem, static_cast<int>(self.element_size()), multiprocessors);
+  TORCH_CHECK(l.plan.segments > 0, "sum_exact: self has ", l.problem.n, " elements for each of ", outputs,
+              " results, more than one launch covers");
+  l.in = type_of(self.scalar_type());
+  l.data = self.const_data_ptr();
+  l.result = {result.mutable_data_ptr(), type_of(result.scalar_type()), rounding};
+  if (l.plan.segments > 1) l.slots = sum::slots_for(stream);
+  C10_CUDA_CHECK(launch(l, stream));
+}
+
+void round_into(const at::Tensor& states, const at::Tensor& result, Rounding rounding) {
+  const c10::cuda::CUDAGuard guard(states.device());
+  C10_CUDA_CHECK(launch_round(states.const_data_ptr<int64_t>(), static_cast<int>(states.size(-1)), result.numel(),
+                              {result.mutable_data_ptr(), type_of(result.scalar_type()), rounding},
+                              c10::cuda::getCurrentCUDAStream()));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(reduce, CUDA, m) { register_exact<exact_into, round_into, empty>(m); }
+
+}  // namespace reduce_ops::exact

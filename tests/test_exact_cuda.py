@@ -1,0 +1,204 @@
+"""``reduce::sum_exact`` on a busy GPU: plans at their limits, streams, graphs, starved launches, many elements."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+
+from exact_oracle import FORMATS, UNIT, round_to, total
+from reduce_ops import exact_round, exact_state, sum, sum_exact
+from support import assert_same_bits, in_threads, random_values
+
+pytestmark = pytest.mark.gpu
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+SIZES = (40_001, 2**18 + 1, 2**20 + 3, 5_000_001)  # from a few blocks to many
+
+
+def wide_values(n: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
+    """Values of exponents far apart, so that most bins are in use and no order of additions is exact."""
+    generator = torch.Generator().manual_seed(seed)
+    scale = 12.0 if dtype == torch.float16 else 120.0
+    exponents = torch.randint(-int(scale), int(scale), (n,), generator=generator).double()
+    return (torch.randn(n, generator=generator, dtype=torch.float64) * 2**exponents).to(dtype)
+
+
+def assert_exact(x: torch.Tensor, *args: object) -> None:
+    """On the GPU and on the CPU: the same state, and the same bits when it is rounded."""
+    on_gpu = x if x.is_cuda else x.cuda()
+    what = (x.dtype, tuple(x.shape), x.stride(), *args)
+    assert_same_bits(exact_state(on_gpu, *args), exact_state(x.cpu(), *args), what)
+    assert_same_bits(sum_exact(on_gpu, *args), sum_exact(x.cpu(), *args), what)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_runs_of_every_length(dtype: torch.dtype) -> None:
+    """Where a warp, a block, a plan gets one more chunk, and each beginning before and end behind 16 bytes."""
+    x = wide_values(2**22 + 100, dtype).cuda()
+    chunk = 2 * 32 * 16 // dtype.itemsize  # of a warp with two loads
+    sizes = {64, 65, 66, 1000}
+    for chunks in (1, 2, 8, 12, 16, 32, 16 * 132, 12 * 264, 16 * 264):
+        for limit in (chunk * chunks, 2 * chunk * chunks):
+            sizes |= {limit - 1, limit, limit + 1}
+    for n in sorted(sizes):
+        for offset in (0, 1, 3, 7):
+            if offset + n <= len(x):
+                assert_exact(x[offset : offset + n])
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_many_outputs(dtype: torch.dtype) -> None:
+    """A warp a row, a block a row, columns of every width and of several segments, in any layout."""
+    x = wide_values(2**21, dtype).cuda()
+    for rows, columns in ((2500, 65), (3000, 513), (2112, 64), (2111, 200), (70, 9001), (5, 300_001), (300, 6)):
+        matrix = x[: rows * columns].view(rows, columns)
+        assert_exact(matrix, 1)
+        assert_exact(matrix, 0)
+        assert_exact(matrix[:, 1:], 1)
+        assert_exact(matrix.t(), 0)
+        assert_exact(matrix[::2, ::3], 0)
+    for width in range(1, 34):
+        assert_exact(x[: 1000 * width].view(1000, width), 0)
+        assert_exact(x[: 60_000 * width].view(60_000, width), 0)
+    for shape, dims in (((30, 40, 50), (0, 2)), ((8, 3, 99, 98), (0, 2, 3)), ((2, 3, 5, 7, 11, 13), (0, 2, 4))):
+        cube = x[: math.prod(shape)].view(shape)
+        assert_exact(cube, dims)
+        assert_exact(cube.transpose(0, -1), dims)
+        assert_exact(cube.permute(*reversed(range(cube.dim()))), dims)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_bins_take_as_many_additions_as_are_exact(dtype: torch.dtype) -> None:
+    """All elements the largest of a bin, so that each addition adds as many bits as it can, for many merges."""
+    for exponent in (0, 3, 4, -14 if dtype == torch.float16 else -113):
+        largest = math.ldexp(2 - torch.finfo(dtype).eps, exponent)
+        for n in (2**20, 2**24 + 1):
+            x = torch.full((n,), largest, dtype=dtype, device="cuda")
+            exact = Fraction(largest) * n
+            number = exact * 2**-UNIT
+            for y, expected in ((x, number), (-x, -number), (x.view(1, n).expand(3, n), number)):
+                dims = None if y.dim() == 1 else 1
+                result = exact_round(exact_state(y, dims), dtype=torch.float64)
+                assert (result == round_to(FORMATS[torch.float64], int(expected))).all(), (exponent, n)
+                assert_same_bits(sum_exact(y, dims, dtype=torch.float64), result)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_billions_of_elements(dtype: torch.dtype) -> None:
+    """More than a launch of full multiprocessors may add up: 2^33 elements and some, in memory and expanded."""
+    part = wide_values(2**20, dtype)
+    number = total(part.double().numpy())
+    n = 2**33
+    x = torch.empty(n + 3, dtype=dtype, device="cuda")
+    x[:n].view(-1, len(part)).copy_(part)
+    x[n:] = 1
+    expected = round_to(FORMATS[torch.float64], number * (n // len(part)) + (3 << -UNIT))
+    assert sum_exact(x, dtype=torch.float64).item() == expected
+    columns = sum_exact(x[:n].view(-1, len(part))[:, :1000], 0, dtype=torch.float64)
+    assert_same_bits(columns, part[:1000].double() * (n // len(part)))  # a power of two
+    del x
+    one = torch.ones(1, dtype=dtype, device="cuda")
+    assert sum_exact(one.expand(n), dtype=torch.float64).item() == n
+    with pytest.raises(RuntimeError, match="more than one launch covers"):
+        sum_exact(one.expand(2**45))
+
+
+def test_graphs_streams_and_eager_work_overlap() -> None:
+    """Exact sums and sums in the canonical order, which share slots; every result is compared."""
+    pairs = [(x.cuda(), sum_exact(x), sum(x)) for x in (wide_values(n, torch.float32, n) for n in SIZES)]
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    x, exact, canonical = pairs[1]
+    sum_exact(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        in_graph = [f(x) for _ in range(100) for f in (sum_exact, sum)]
+    expected_in_graph = torch.stack([exact, canonical] * 100).cuda()
+    wrong = torch.zeros((), dtype=torch.int64, device="cuda")
+    for step in range(400):
+        with torch.cuda.stream(streams[2]):
+            graph.replay()
+            wrong += torch.stack(in_graph).ne(expected_in_graph).sum()
+        for stream, (y, y_exact, y_sum) in zip(streams, (pairs[step % 4], pairs[(step + 1) % 4]), strict=False):
+            with torch.cuda.stream(stream):
+                exacts = torch.stack([sum_exact(y) for _ in range(30)]).ne(y_exact.item()).sum()
+                mismatches = exacts + torch.stack([sum(y) for _ in range(10)]).ne(y_sum.item()).sum()
+            streams[2].wait_stream(stream)
+            with torch.cuda.stream(streams[2]):
+                wrong += mismatches
+            stream.wait_stream(streams[2])
+    torch.cuda.synchronize()
+    assert wrong.item() == 0
+
+
+def test_replays_see_new_values() -> None:
+    x = torch.zeros(2**20 + 3, device="cuda")
+    sum_exact(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result, state = sum_exact(x), exact_state(x)
+        rounded = exact_round(state, dtype=torch.float32)
+    for seed in range(3):
+        values = wide_values(len(x), torch.float32, seed)
+        x.copy_(values)
+        graph.replay()
+        assert_same_bits(result, sum_exact(values))
+        assert_same_bits(state, exact_state(values))
+        assert_same_bits(rounded, result)
+
+
+def test_threads_share_a_stream() -> None:
+    pairs = [(x.cuda(), sum_exact(x)) for x in (wide_values(n, torch.float32, n) for n in SIZES)]
+    results: list[list[torch.Tensor]] = [[] for _ in pairs]
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+
+    def work(i: int) -> None:
+        with torch.cuda.stream(stream):
+            for _ in range(300):
+                results[i].append(sum_exact(pairs[i][0]))
+
+    in_threads(work, len(pairs))
+    torch.cuda.synchronize()
+    for mine, (_, expected) in zip(results, pairs, strict=True):
+        assert_same_bits(torch.stack(mine), expected.expand(len(mine)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_one_multiprocessor(dtype: torch.dtype) -> None:
+    """Room for few blocks at a time: the block that waits for all others must not keep them from running."""
+    context = torch.cuda.GreenContext.create(num_sms=8, device_id=0)  # the fewest that an H200 gives away
+    values = [wide_values(n, dtype, n) for n in SIZES]
+    pairs = [(x.cuda(), x) for x in values] + [
+        (x.cuda()[: 8 * 5000].view(5000, 8), x[: 8 * 5000].view(5000, 8)) for x in values
+    ]
+    context.set_context()
+    try:
+        for x, on_cpu in pairs:
+            for _ in range(20):
+                assert_same_bits(sum_exact(x, 0), sum_exact(on_cpu, 0))
+    finally:
+        context.pop_context()
+
+
+def test_does_not_wait_for_the_host_nor_take_memory() -> None:
+    x = random_values(2**22, torch.float32).cuda()
+    view = x.view(2048, 2048).t()
+    for y, dims in ((x, None), (view, None), (view, 1), (view, 0)):
+        sum_exact(y, dims)
+        exact_round(exact_state(y, dims), dtype=torch.float32)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for y, dims in ((x, None), (view, None), (view, 1), (view, 0)):
+            sum_exact(y, dims)
+            exact_round(exact_state(y, dims), dtype=torch.float32)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.cuda.max_memory_allocated() - before < 2**20
