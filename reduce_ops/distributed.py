@@ -20,7 +20,7 @@ from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Sha
 from torch.distributed.tensor.experimental import register_sharding
 
 from reduce_ops.ladder import LADDER
-from reduce_ops.process_group import rounded, state_for
+from reduce_ops.process_group import parts_of, rounded, state_of
 from reduce_ops.process_group import sum_exact as sum_exact
 
 Sharding = tuple[list[Placement | None], list[Placement | None]]
@@ -73,13 +73,27 @@ def _exact_round(state: Any, dtype: torch.dtype) -> list[Sharding]:
 
 
 def _sum_exact(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The operator on a DTensor, below autograd: a state, replicated where it is partial, and its rounding."""
+    """The operator on a DTensor, below autograd: a state, replicated where it is partial, and its rounding.
+
+    Conversions are those of each process's own tensor: PyTorch 2.11 gives a DTensor that was converted the dtype of
+    another conversion that it remembers.
+    """
     given = dict(zip((argument.name for argument in op._schema.arguments), args, strict=False)) | kwargs
-    x, dim, keepdim = given["self"], given.get("dim"), given.get("keepdim", False)
-    dtype = op(torch.empty(x.shape, dtype=x.dtype, device="meta"), *args[1:], **kwargs).dtype  # or its errors
-    state: Any = state_for(x, dim, keepdim, dtype)
-    whole = [Replicate() if placement.is_partial() else placement for placement in state.placements]
-    return rounded(state.redistribute(placements=whole), dtype, x.is_complex())
+    dim, keepdim = given.get("dim"), given.get("keepdim", False)
+    x = _whole(given["self"])
+    result = op(torch.empty(x.shape, dtype=x.dtype, device="meta"), *args[1:], **kwargs)  # or its errors
+    parts = [_like(x, part, x.shape, x.stride()) for part in parts_of(x.to_local(), result.dtype)]
+    state = _whole(state_of(parts, dim, keepdim))
+    return _like(state, rounded(state.to_local(), result.dtype, x.is_complex()), result.shape, result.stride())
+
+
+def _whole(x: Any) -> Any:
+    return x.redistribute(placements=[Replicate() if p.is_partial() else p for p in x.placements])
+
+
+def _like(x: Any, local: torch.Tensor, shape: torch.Size, stride: tuple[int, ...]) -> DTensor:
+    """Return the DTensor placed like x of which this process has ``local``."""
+    return DTensor.from_local(local, x.device_mesh, x.placements, run_check=False, shape=shape, stride=stride)
 
 
 def _block_sums(x: Any, dtype: torch.dtype | None = None, block_size: int = 256) -> list[Sharding]:

@@ -59,7 +59,7 @@ def sum_exact(
     failure = None
     try:
         result = _result(x, dim, keepdim, dtype)
-        state = state_for(x, dim, keepdim, result.dtype)
+        state = state_of(parts_of(x, result.dtype), dim, keepdim)
         said = f"{_name(x.dtype)} on {x.device.type} over {_dims(x, dim)}, keepdim={bool(keepdim)}, for a result of "
         said += f"{_name(result.dtype)} and sizes {list(result.shape)}"
     except Exception as error:  # the others are to know of any
@@ -93,15 +93,17 @@ def _dims(x: Tensor, dim: int | Sequence[int] | None) -> str:
     return f"dim={wrapped} of {x.ndim}"
 
 
-def state_for(x: Tensor, dim: int | Sequence[int] | None, keepdim: bool, dtype: torch.dtype) -> Tensor:
-    """Return the state that `rounded` makes the sum of dtype ``dtype`` from: of x, or of what x is added as."""
-    parts = [x]
-    if not (dtype.is_floating_point or dtype.is_complex):
-        parts = [x.to(dtype)]
-    elif not (x.dtype.is_floating_point or x.dtype.is_complex):
-        parts = _as_floats(x)
+def state_of(parts: Sequence[Tensor], dim: int | Sequence[int] | None, keepdim: bool) -> Tensor:
+    """Return the state of one tensor, or of two that are summed together."""
     states = [exact.exact_state(part, dim, keepdim) for part in parts]
     return states[0] if len(states) == 1 else states[0] + states[1]
+
+
+def parts_of(x: Tensor, dtype: torch.dtype) -> list[Tensor]:
+    """Return what x is added as, where the sum is to be of dtype ``dtype``: tensors of its sizes that add up to it."""
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return [x.to(dtype)]
+    return [x] if x.dtype.is_floating_point or x.dtype.is_complex else _as_floats(x)
 
 
 def _as_floats(x: Tensor) -> list[Tensor]:
@@ -109,9 +111,9 @@ def _as_floats(x: Tensor) -> list[Tensor]:
     if x.dtype.itemsize < 8:
         return [x.double()]
     bits = x.view(torch.int64) if x.dtype == torch.uint64 else x
-    high, low = torch.bitwise_right_shift(bits, 32), torch.bitwise_and(bits, 2**32 - 1)  # >> of a DTensor does nothing
+    high, low = bits >> 32, bits & (2**32 - 1)
     if x.dtype == torch.uint64:
-        high = torch.bitwise_and(high, 2**32 - 1)
+        high &= 2**32 - 1
     return [high.double() * 2.0**32, low.double()]
 
 

@@ -10,8 +10,8 @@
 //     words 5..   limbs, low to high: limb k weighs 2^(32 k + lowest)
 //
 // A fresh state is normalized: every limb but the last is in [0, 2^32), and the last one, which is signed, holds the
-// rest; where the sum is no number, all limbs are 0. That is one way to write a sum, so fresh states of the same elements
-// have the same bits.
+// rest; where the sum is no number, all limbs are 0. That is one way to write a sum, so fresh states of the same
+// elements have the same bits.
 
 #pragma once
 
