@@ -54,15 +54,19 @@ struct FloatingBins {
 
   /// Adds x to its bin. offset: of this lane's first bin in `shared`; has no bits in common with those of a row.
   static __device__ void add(char* shared, unsigned offset, float x, unsigned&) {
-    constexpr int kBelow = (kWidth == 4 ? 25 : 27) - (kRow == 128 ? 7 : 8);  // bits to where b times kRow begins
-    static_assert(kRow == 128 || kRow == 256);
-    const unsigned row = __float_as_uint(x) >> kBelow & (kBins - 1) * kRow;
-    Bin& bin = *reinterpret_cast<Bin*>(shared + (offset | row));
-    if constexpr (kScale == 0) {
-      bin += x;
-    } else {
-      bin = __fmaf_rn(x, 1.0f / (1 << -kScale), bin);
-    }
+    Bin& bin = *bin_of(shared, offset, x);
+    bin = plus(bin, x);
+  }
+
+  /// The same for two elements, whose bins are read together: a lane waits half as often (H200, float32: 2^22 9.1 us
+  /// instead of 9.4, 2^28 0.4 % less).
+  static __device__ void add(char* shared, unsigned offset, float x, float y, unsigned&) {
+    Bin& bin = *bin_of(shared, offset, x);
+    Bin& other = *bin_of(shared, offset, y);
+    const Bin in_other = other;
+    const Bin sum = plus(bin, x);
+    bin = sum;
+    other = plus(&bin == &other ? sum : in_other, y);
   }
 
   /// A total as a number of units, where it is one.
@@ -75,6 +79,22 @@ struct FloatingBins {
     }
     const int exponent = -State::kLowest - kScale - kWidth * b;
     return static_cast<int64_t>(total * __longlong_as_double(static_cast<int64_t>(1023 + exponent) << 52));
+  }
+
+ private:
+  static __device__ Bin* bin_of(char* shared, unsigned offset, float x) {
+    constexpr int kBelow = (kWidth == 4 ? 25 : 27) - (kRow == 128 ? 7 : 8);  // bits to where b times kRow begins
+    static_assert(kRow == 128 || kRow == 256);
+    const unsigned row = __float_as_uint(x) >> kBelow & (kBins - 1) * kRow;
+    return reinterpret_cast<Bin*>(shared + (offset | row));
+  }
+
+  static __device__ Bin plus(Bin bin, float x) {
+    if constexpr (kScale == 0) {
+      return bin + x;
+    } else {
+      return __fmaf_rn(x, 1.0f / (1 << -kScale), bin);
+    }
   }
 };
 
@@ -108,6 +128,11 @@ struct IntegerBins {
     bin[0] += m_low << shift;
     bin[kWarpSize] += __funnelshift_l(m_low, m_high, shift);
     bin[2 * kWarpSize] += static_cast<int>(__funnelshift_l(m_high, static_cast<int>(m_high) >> 31, shift));
+  }
+
+  static __device__ void add(char* shared, unsigned offset, double x, double y, unsigned& kinds) {
+    add(shared, offset, x, kinds);
+    add(shared, offset, y, kinds);
   }
 
   static __device__ int64_t units(int, int64_t total, unsigned&) { return total; }

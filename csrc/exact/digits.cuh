@@ -191,7 +191,7 @@ __device__ Float rounded(const Digits<State>& digits, unsigned kinds, Rounding r
 
 /// Writes the result of at least one element. kinds: what was among them. Called by a whole warp.
 template <typename State>
-__device__ __noinline__ void write(const Result& result, int64_t index, const Digits<State>& digits, unsigned kinds) {
+__device__ void write(const Result& result, int64_t index, const Digits<State>& digits, unsigned kinds) {
   const bool first = threadIdx.x % kWarpSize == 0;
   switch (result.type) {
     case Type::int64: {

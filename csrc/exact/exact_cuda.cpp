@@ -23,7 +23,9 @@ at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& 
 /// Returns false if dimensions merge to more than kernels take.
 bool describe(const at::Tensor& self, DimSet reduced, int64_t outputs, Problem& p) {
   sum::Strides kept;
-  if (!sum::collapse(self.sizes(), self.strides(), [&](int64_t d) { return !reduced[d]; }, kept)) return false;
+  if (!sum::collapse(
+          self.sizes(), self.strides(), [&](int64_t d) { return !reduced[d]; }, kept))
+    return false;
   sum::order_by_stride(kept, p.kept, p.places);
   // Any order of the elements will do, so they come as they lie in memory.
   at::DimVector order;
@@ -36,7 +38,9 @@ bool describe(const at::Tensor& self, DimSet reduced, int64_t outputs, Problem& 
     sizes.push_back(self.size(d));
     strides.push_back(self.stride(d));
   }
-  if (!sum::collapse(sizes, strides, [](int64_t) { return true; }, p.reduced)) return false;
+  if (!sum::collapse(
+          sizes, strides, [](int64_t) { return true; }, p.reduced))
+    return false;
   p.outputs = outputs;
   p.n = self.numel() / outputs;
   return true;

@@ -42,8 +42,10 @@ class Warp {
 
   __device__ static unsigned lane() { return threadIdx.x % kWarpSize; }
 
-  __device__ void add(Element x) {
-    B::add(memory_, first_ + lane() * static_cast<unsigned>(sizeof(typename B::Bin)), x, kinds_);
+  /// Adds an element, or two.
+  template <typename... More>
+  __device__ void add(Element x, More... more) {
+    B::add(memory_, first_ + lane() * static_cast<unsigned>(sizeof(typename B::Bin)), x, more..., kinds_);
   }
 
   /// Every lane calls it before it has added more than B::kAdditions elements since the last call. Lanes share out the
@@ -115,7 +117,7 @@ __device__ void add_run(Warp<In>& warp, const In* row, int64_t n, unsigned numbe
     In x[kPerLoad];
     memcpy(x, &group, sizeof group);
 #pragma unroll
-    for (int i = 0; i < kPerLoad; ++i) warp.add(convert<Element>(x[i]));
+    for (int i = 0; i < kPerLoad; i += 2) warp.add(convert<Element>(x[i]), convert<Element>(x[i + 1]));
   };
 
   const auto head = static_cast<int>(min(n, static_cast<int64_t>(-reinterpret_cast<uintptr_t>(row) % 16 / sizeof(In))));
@@ -199,11 +201,9 @@ __global__ void __launch_bounds__(run_warps(sizeof(In)) * kWarpSize, run_blocks(
   if (lane == 0) kinds_of_warp[wid] = kinds;
   __syncthreads();
 
-  const auto write_result = [&](const Digits<State>& digits, unsigned of_all) {
-    write<State>(result, kBatched ? places.offset(output) : 0, digits, of_all);
-  };
   const Slots slots(slot_memory, 0, 0);
   const unsigned first = static_cast<unsigned>(output) * gridDim.x * kSlotsASegment<State>;
+  Digits<State> digits([](int) { return 0; });
   if (wid == 0) {
     int64_t* sums = reinterpret_cast<int64_t*>(memory);  // where the totals of this warp are
     for (int b = lane; b < B::kBins; b += kWarpSize) {
@@ -214,17 +214,18 @@ __global__ void __launch_bounds__(run_warps(sizeof(In)) * kWarpSize, run_blocks(
     }
     kinds = __reduce_or_sync(kFullWarp, lane < warps ? kinds_of_warp[lane] : 0);
     __syncwarp();
-    const Digits<State> digits([sums](int k) { return k < State::kLimbs ? limb_of<B>(sums, 1, k) : 0; });
-    if (gridDim.x == 1) {
-      write_result(digits, kinds);
-    } else {
-      publish<State>(slots, first + blockIdx.x * kSlotsASegment<State>, digits, kinds);
-    }
+    digits = Digits<State>([sums](int k) { return k < State::kLimbs ? limb_of<B>(sums, 1, k) : 0; });
+    if (gridDim.x > 1) publish<State>(slots, first + blockIdx.x * kSlotsASegment<State>, digits, kinds);
   }
-  if (gridDim.x == 1 || blockIdx.x != gridDim.x - 1) return;
-  __syncthreads();  // the memory is free again
-  collect<State>(slots, first, kSlotsASegment<State>, gridDim.x, 1, memory,
-                 [&](int, const Collected<State>& all) { write_result(all.digits(), all.kinds()); });
+  if (blockIdx.x != gridDim.x - 1) return;
+  if (gridDim.x > 1) {
+    __syncthreads();  // the memory is free again
+    collect<State>(slots, first, kSlotsASegment<State>, gridDim.x, 1, memory, [&](int, const Collected<State>& all) {
+      digits = all.digits();
+      kinds = all.kinds();
+    });
+  }
+  if (wid == 0) write<State>(result, kBatched ? places.offset(output) : 0, digits, kinds);
 }
 
 /// A warp an output, or several, one after the other.
