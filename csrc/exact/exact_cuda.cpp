@@ -23,9 +23,7 @@ at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& 
 /// Returns false if dimensions merge to more than kernels take.
 bool describe(const at::Tensor& self, DimSet reduced, int64_t outputs, Problem& p) {
   sum::Strides kept;
-  if (!sum::collapse(
-          self.sizes(), self.strides(), [&](int64_t d) { return !reduced[d]; }, kept))
-    return false;
+  if (!sum::collapse(self.sizes(), self.strides(), [&](int64_t d) { return !reduced[d]; }, kept)) return false;
   sum::order_by_stride(kept, p.kept, p.places);
   // Any order of the elements will do, so they come as they lie in memory.
   at::DimVector order;
@@ -38,9 +36,7 @@ bool describe(const at::Tensor& self, DimSet reduced, int64_t outputs, Problem& 
     sizes.push_back(self.size(d));
     strides.push_back(self.stride(d));
   }
-  if (!sum::collapse(
-          sizes, strides, [](int64_t) { return true; }, p.reduced))
-    return false;
+  if (!sum::collapse(sizes, strides, [](int64_t) { return true; }, p.reduced)) return false;
   p.outputs = outputs;
   p.n = self.numel() / outputs;
   return true;
@@ -58,8 +54,9 @@ void exact_into(const at::Tensor& tensor, DimSet reduced, const at::Tensor& resu
                 "sum_exact: kept and reduced dimensions of self alternate too often; accepted are up to ",
                 sum::kMaxDims, " of each after merging");
   }
-  const int multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  l.plan = make_plan(l.problem, static_cast<int>(self.element_size()), multiprocessors);
+  const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
+  l.plan = make_plan(l.problem, static_cast<int>(self.element_size()),
+                     {device.multiProcessorCount, static_cast<int>(device.sharedMemPerBlockOptin)});
   TORCH_CHECK(l.plan.segments > 0, "sum_exact: self has ", l.problem.n, " elements for each of ", outputs,
               " results, more than one launch covers");
   l.in = type_of(self.scalar_type());

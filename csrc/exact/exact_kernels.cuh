@@ -32,6 +32,8 @@ cudaError_t launch_exact(const Launch& l, cudaStream_t stream) {
   const Problem& p = l.problem;
   const Plan& plan = l.plan;
   const auto* data = static_cast<const In*>(l.data);
+  static_assert(B::kBytes == bins_bytes(sizeof(In)));
+  static_assert(B::kBins * kWarpSize * sizeof(int64_t) == totals_bytes(sizeof(In)));
   const size_t bins = size_t{B::kBytes} * plan.warps;
   switch (plan.family) {
     case Family::run: {
@@ -48,9 +50,9 @@ cudaError_t launch_exact(const Launch& l, cudaStream_t stream) {
                            p.outputs, p.n, l.result);
     case Family::columns: {
       const dim3 grid(static_cast<unsigned>((p.outputs + plan.width - 1) / plan.width), plan.segments);
-      const size_t totals = B::kBins * kWarpSize * sizeof(int64_t);
       const auto kernel = p.reduced.dims == 1 ? exact_columns<In, true> : exact_columns<In, false>;
-      return launch_kernel(kernel, grid, plan.warps, bins + totals, stream, data, p, plan.width, l.slots, l.result);
+      return launch_kernel(kernel, grid, plan.warps, bins + totals_bytes(sizeof(In)), stream, data, p, plan.width,
+                           l.slots, l.result);
     }
   }
   return cudaErrorInvalidValue;

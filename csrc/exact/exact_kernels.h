@@ -43,8 +43,18 @@ struct Plan {
   int blocks = 0;    // rows: in all
 };
 
-/// Plans a sum with outputs > 0 and n > 0. Needs no GPU. multiprocessors: of the GPU.
-Plan make_plan(const Problem& problem, int element_size, int multiprocessors);
+/// What a plan has to know of a GPU.
+struct Gpu {
+  int multiprocessors;
+  int shared_memory;  // bytes that a block may have
+};
+
+/// Plans a sum with outputs > 0 and n > 0.
+Plan make_plan(const Problem& problem, int element_size, const Gpu& gpu);
+
+/// Bytes of the bins of a warp (bins.cuh), and of the totals of bins for each lane of a block of columns.
+constexpr int bins_bytes(int element_size) { return element_size == 8 ? 17408 : element_size == 4 ? 4096 : 8192; }
+constexpr int totals_bytes(int element_size) { return element_size == 8 ? 17408 : element_size == 4 ? 4096 : 16384; }
 
 /// Elements that one block adds up at most: no total of a bin then reaches 2^(39 + 24) units (bins.cuh).
 constexpr int64_t kMaxElementsABlock = int64_t{1} << 24;

@@ -47,20 +47,16 @@ void register_overloads(torch::Library& m) {
   using Dtype = std::optional<at::ScalarType>;
   using Dims = at::OptionalIntArrayRef;
   m.impl(
-      "sum_exact", +[](const at::Tensor& self, Dtype dtype) {
-        return kSumExact(self, {std::nullopt, false, dtype});
-      });
+      "sum_exact", +[](const at::Tensor& self, Dtype dtype) { return kSumExact(self, {std::nullopt, false, dtype}); });
   m.impl(
       "sum_exact.dim_IntList", +[](const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype) {
         return kSumExact(self, {dims, keepdim, dtype});
       });
-  m.impl(
-      "exact_state", +[](const at::Tensor& self) { return kState(self, std::nullopt, false); });
+  m.impl("exact_state", +[](const at::Tensor& self) { return kState(self, std::nullopt, false); });
   m.impl(
       "exact_state.dim_IntList",
       +[](const at::Tensor& self, Dims dims, bool keepdim) { return kState(self, dims, keepdim); });
-  m.impl(
-      "exact_round", +[](const at::Tensor& state, at::ScalarType dtype) { return kRound(state, dtype); });
+  m.impl("exact_round", +[](const at::Tensor& state, at::ScalarType dtype) { return kRound(state, dtype); });
 }
 
 /// The same for a backend that has data.

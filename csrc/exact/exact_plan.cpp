@@ -20,6 +20,15 @@ int64_t max_states(int element_size) {
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/// As many of the warps as have room for their bins beside 2 KiB.
+int with_room(int warps, int element_size, int shared_memory) {
+  return std::min(warps, (shared_memory - 2048) / bins_bytes(element_size));
+}
+
+int warps_of_run(int element_size, const Gpu& gpu) {
+  return with_room(run_warps(element_size), element_size, gpu.shared_memory);
+}
+
 /// Segments of an output: as many as fit, but one at least; none where that is too few for n.
 int segments_of(int64_t wanted, int64_t most, int64_t n) {
   const int64_t least = divide_up(n, kMaxElementsABlock);
@@ -32,12 +41,12 @@ int segments_of(int64_t wanted, int64_t most, int64_t n) {
 /// block has a segment to publish, so small sums take fewer: a block a multiprocessor up to 2^24 elements, of 8 warps
 /// up to 2 MiB (H200, float32, us: 2^18 in 64 blocks of 8 warps 4.11, of 16 warps 4.33; 2^20 in 132 blocks 5.42, in
 /// 256 6.45; 2^22 in 132 8.6, in 264 9.9; 2^24 in 132 20.8, in 264 21.1; 2^26 in 132 68.4, in 264 65.5).
-Plan plan_run(const Problem& p, int element_size, int multiprocessors) {
+Plan plan_run(const Problem& p, int element_size, const Gpu& gpu) {
   const int64_t groups = p.n * element_size / 16;
   const bool small = groups <= 1 << 17 && element_size < 8;
   const bool large = p.n * p.outputs > int64_t{1} << 24;
-  const int64_t blocks = divide_up(large ? run_blocks(element_size) * multiprocessors : multiprocessors, p.outputs);
-  Plan plan{.family = Family::run, .warps = small ? 8 : run_warps(element_size)};
+  const int64_t blocks = divide_up((large ? run_blocks(element_size) : 1) * gpu.multiprocessors, p.outputs);
+  Plan plan{.family = Family::run, .warps = small ? 8 : warps_of_run(element_size, gpu)};
   const bool few = small ? groups < 1 << 15 : groups < blocks * plan.warps * kWarp * 4;
   plan.loads = few ? 2 : 4;
   const int64_t chunks = divide_up(groups, int64_t{plan.warps} * kWarp * plan.loads);  // of a block
@@ -47,29 +56,29 @@ Plan plan_run(const Problem& p, int element_size, int multiprocessors) {
 
 /// Blocks of columns: narrower ones where a full width leaves multiprocessors idle, but not less than a sector of 32
 /// bytes; of few warps where there are many blocks, so that some add while others finish, of many where there are few.
-Plan plan_columns(const Problem& p, int element_size, int multiprocessors) {
+Plan plan_columns(const Problem& p, int element_size, const Gpu& gpu) {
   Plan plan{.family = Family::columns, .width = static_cast<int>(std::min<int64_t>(p.outputs, kWarp))};
-  while (plan.width * element_size > 32 && p.outputs < 4 * multiprocessors * plan.width) plan.width /= 2;
+  while (plan.width * element_size > 32 && p.outputs < 4 * gpu.multiprocessors * plan.width) plan.width /= 2;
   const int64_t blocks = divide_up(p.outputs, plan.width);
   const int64_t used = divide_up(p.n, kWarp / plan.width * kColumnLoads);  // warps with something to add
-  const int most = blocks >= 2 * multiprocessors ? column_warps(element_size) : all_column_warps(element_size);
-  plan.warps = static_cast<int>(std::clamp<int64_t>(used, 4, most));
-  plan.segments = segments_of(std::min(multiprocessors / blocks, divide_up(used, plan.warps)),
+  const bool many = blocks >= 2 * gpu.multiprocessors;
+  const int most = with_room(many ? column_warps(element_size) : all_column_warps(element_size), element_size,
+                             gpu.shared_memory - totals_bytes(element_size));
+  plan.warps = static_cast<int>(std::clamp<int64_t>(used, std::min(4, most), most));
+  plan.segments = segments_of(std::min(gpu.multiprocessors / blocks, divide_up(used, plan.warps)),
                               max_states(element_size) / p.outputs, p.n);
   return plan;
 }
 
 }  // namespace
 
-Plan make_plan(const Problem& p, int element_size, int multiprocessors) {
-  constexpr int64_t kShort =
-      64;  // elements: a warp that ends one row after the other takes longer than lanes of their own
-  if (!sum::is_run(p.reduced) || p.n <= kShort) return plan_columns(p, element_size, multiprocessors);
-  if (p.outputs < multiprocessors * int64_t{16} || p.n > kMaxElementsABlock) {
-    return plan_run(p, element_size, multiprocessors);
-  }
-  const int warps = run_warps(element_size);
-  const int64_t blocks = std::min<int64_t>(run_blocks(element_size) * multiprocessors, divide_up(p.outputs, warps));
+Plan make_plan(const Problem& p, int element_size, const Gpu& gpu) {
+  // Elements of an output that a lane adds up by itself: a warp that ends a row after so few takes longer.
+  constexpr int64_t kShort = 64;
+  if (!sum::is_run(p.reduced) || p.n <= kShort) return plan_columns(p, element_size, gpu);
+  if (p.outputs < gpu.multiprocessors * int64_t{16} || p.n > kMaxElementsABlock) return plan_run(p, element_size, gpu);
+  const int warps = warps_of_run(element_size, gpu);
+  const int64_t blocks = std::min<int64_t>(run_blocks(element_size) * gpu.multiprocessors, divide_up(p.outputs, warps));
   return {.family = Family::rows, .warps = warps, .blocks = static_cast<int>(blocks)};
 }
 

@@ -58,7 +58,7 @@ struct Shape {
 };
 
 template <typename In, typename State>
-int run(Type in, const Shape& s, void* slots) {
+int run(Type in, const Shape& s, const Gpu& gpu, void* slots) {
   const std::array<int64_t, 3> sizes = {s.outer, s.rows, s.columns};
   const std::array<int64_t, 3> strides = {s.rows * (s.columns + s.gap), s.columns + s.gap, 1};
   const auto is_reduced = [&s](int64_t d) { return d == (s.over_rows ? 1 : 2); };
@@ -70,7 +70,7 @@ int run(Type in, const Shape& s, void* slots) {
   sum::order_by_stride(kept, p.kept, p.places);
   p.n = s.over_rows ? s.rows : s.columns;
   p.outputs = s.outer * s.rows * s.columns / p.n;
-  l.plan = make_plan(p, sizeof(In), /*multiprocessors=*/132);
+  l.plan = make_plan(p, sizeof(In), gpu);
 
   std::vector<In> host(s.offset + (s.outer * s.rows - 1) * (s.columns + s.gap) + s.columns);
   for (size_t i = 0; i < host.size(); ++i) host[i] = element<In>(static_cast<int64_t>(i));
@@ -136,10 +136,12 @@ int main(int argc, char** argv) {
   int wrong = 0;
   for (const Shape& s : shapes) {
     if (s.outer * s.rows * s.columns > largest) continue;
-    runs += 3;
-    wrong += run<__nv_bfloat16, Layout32>(Type::bfloat16, s, slots);
-    wrong += run<float, Layout32>(Type::float32, s, slots);
-    wrong += run<double, Layout64>(Type::float64, s, slots);
+    for (const Gpu& gpu : {Gpu{132, 227 << 10}, Gpu{188, 99 << 10}}) {  // an H200, and one with less shared memory
+      runs += 3;
+      wrong += run<__nv_bfloat16, Layout32>(Type::bfloat16, s, gpu, slots);
+      wrong += run<float, Layout32>(Type::float32, s, gpu, slots);
+      wrong += run<double, Layout64>(Type::float64, s, gpu, slots);
+    }
   }
   check(cudaFree(slots), "cudaFree");
   std::printf("%d exact sums, %d wrong\n", runs, wrong);
