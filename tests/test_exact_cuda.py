@@ -86,6 +86,31 @@ def test_bins_take_as_many_additions_as_are_exact(dtype: torch.dtype) -> None:
                 assert_same_bits(sum_exact(y, dims, dtype=torch.float64), result)
 
 
+@pytest.mark.parametrize(
+    "dtype, additions", [(torch.float32, 512), (torch.float16, 1024), (torch.bfloat16, 8192), (torch.float8_e5m2, 1024)]
+)
+def test_bins_are_emptied_in_time(dtype: torch.dtype, additions: int) -> None:
+    """One element less than makes a lane empty its bins, as many, and one more: in a warp, in many, in columns.
+
+    All are the largest of their bin, so that one addition more in a full one would round.
+    """
+    largest = 2 - torch.finfo(dtype).eps
+
+    def check(shape: tuple[int, ...], dim: int, n: int) -> None:
+        x = torch.full(shape, largest, device="cuda").to(dtype)
+        expected = round_to(FORMATS[torch.float64], int(Fraction(largest) * n * 2**-UNIT))
+        assert (sum_exact(x, dim, dtype=torch.float64) == expected).all(), shape
+
+    a_warp = 32 * additions
+    a_grid = 264 * (16 if dtype == torch.float32 else 12) * a_warp
+    for more in (-1, 0, 1):
+        check((2112, a_warp + more), 1, a_warp + more)
+        check((2112, 2 * a_warp + more), 1, 2 * a_warp + more)
+        check((a_grid + more,), 0, a_grid + more)
+        check((64 * a_warp + more, 3), 0, 64 * a_warp + more)
+    check((40 * a_warp, 33), 0, 40 * a_warp)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_billions_of_elements(dtype: torch.dtype) -> None:
     """More than a launch of full multiprocessors may add up: 2^33 elements and some, in memory and expanded."""
@@ -102,8 +127,52 @@ def test_billions_of_elements(dtype: torch.dtype) -> None:
     del x
     one = torch.ones(1, dtype=dtype, device="cuda")
     assert sum_exact(one.expand(n), dtype=torch.float64).item() == n
-    with pytest.raises(RuntimeError, match="more than one launch covers"):
+    with pytest.raises(RuntimeError, match="accepted are, in all, up to 2"):
         sum_exact(one.expand(2**45))
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e5m2, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_the_last_elements_of_very_many(dtype: torch.dtype) -> None:
+    """Around 2^31 elements, and 2^31 groups of 16 bytes: those at both ends differ from the rest."""
+    groups = 2**31 * 16 // dtype.itemsize
+    largest = 2**31 if dtype == torch.float8_e5m2 else groups if dtype == torch.float32 else 2**32
+    x = torch.zeros(largest + 40, dtype=torch.uint8 if dtype == torch.float8_e5m2 else dtype, device="cuda").view(dtype)
+    ends = wide_values(64, torch.float32).clamp(-1000, 1000).to(dtype).cuda()
+    for n in {2**31 + 1, 2**32 - 1, groups + 20}:
+        for offset in (0, 1):
+            if offset + n <= len(x):
+                x[offset : offset + 64] = ends
+                x[offset + n - 64 : offset + n] = ends
+                assert_same_bits(sum_exact(x[offset : offset + n]), sum_exact(torch.cat([ends, ends])), (n, offset))
+                x[offset + n - 64 : offset + n] = 0
+                x[offset : offset + 64] = 0
+
+
+def test_more_elements_than_a_block_may_add_up_in_many_outputs() -> None:
+    for dtype, outputs in ((torch.bfloat16, 2600), (torch.float64, 470), (torch.float32, 300)):
+        x = wide_values(2**24 + 16, dtype)
+        rows = x.cuda().expand(outputs // 2, 2, len(x))
+        assert_same_bits(sum_exact(rows, 2), sum_exact(x).expand(outputs // 2, 2))
+        assert_same_bits(exact_state(rows, 2), exact_state(x).expand(outputs // 2, 2, -1))
+
+
+def test_threads_with_plans_of_different_shared_memory() -> None:
+    """They launch the same kernels at the same time, each with more or less shared memory than the others."""
+    pairs = [
+        (x.cuda(), sum_exact(x)) for x in (wide_values(n, torch.bfloat16, n) for n in (2**19, 2**21, 2**24, 2**20))
+    ]
+    wrong = []
+
+    def work(i: int) -> None:
+        x, expected = pairs[i]
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(500):
+                total = sum_exact(x)
+            if not torch.equal(total.cpu(), expected):
+                wrong.append(i)
+
+    in_threads(work, len(pairs))
+    assert not wrong
 
 
 def test_graphs_streams_and_eager_work_overlap() -> None:

@@ -5,14 +5,16 @@
 // An element with exponent field e is m * 2^(e - bias), with e at least 1. Bin b takes those with e / width == b, which
 // are multiples of one unit, 2^(width * b - bias).
 //
-//     elements             bins           width  below, in units  so exact are
-//     of 8 and 16 bits     64 of float32  4      2^(11 + 3)       2^10 additions, in 24 bits
-//     float32              16 of float64  16     2^(24 + 15)      2^14 additions, in 53 bits
-//     float64, in 3 parts  68 of int64    32     2^32             2^31 additions, in 63 bits
+//     elements             bins           width  below, in units  additions to a bin that round nothing
+//     float16, float8      64 of float32  4      2^(11 + 3)       2^10, in 24 bits
+//     bfloat16             64 of float32  4      2^(8 + 3)        2^13, in 24 bits
+//     float32              16 of float64  16     2^(24 + 15)      2^14, in 53 bits
+//     float64, in 3 parts  68 of int64    32     2^32             2^31, in 63 bits
 //
-// The bins b of 32 lanes, or warps, are then added up in float64, which is exact by the same count, and kept as a
-// number of units. Special values come free: -0.0 stays -0.0 until something else is added, NaN and infinities stick in
-// the last bin, and subnormals need no care.
+// The bins b of 32 lanes, or warps, are added up in float64 before a lane has added more than kAdditions elements,
+// which is exact by the same count (so 2^9 a lane for float32), and kept as an int64 number of units. Special values
+// come free: -0.0 stays -0.0 until something else is added, NaN and infinities stick in the last bin, and subnormals
+// need no care, as long as they are not flushed to zero.
 
 #pragma once
 
@@ -32,11 +34,13 @@ enum Kind : unsigned { kIsNaN = 1, kIsPlusInf = 2, kIsMinusInf = 4, kIsSpecial =
 
 __device__ inline unsigned kind_of_special(double x) { return isnan(x) ? kIsNaN : x > 0 ? kIsPlusInf : kIsMinusInf; }
 
-/// Bins of floating point. Elements are multiplied by 2^kScale, so that the last bin does not overflow.
+/// Bins of floating point. Elements are multiplied by 2^kScale, so that the last bin does not overflow; the least unit
+/// of bfloat16, 2^-133, is then 2^-147, which float32 has.
 template <typename BinT, int kBinsT, int kWidthT, int kPrecision, int kScale>
 struct FloatingBins {
   using Bin = BinT;
   using Total = double;
+  using Element = float;
   using State = Layout32;
   static constexpr int kBins = kBinsT;
   static constexpr int kWidth = kWidthT;
@@ -48,7 +52,12 @@ struct FloatingBins {
   static constexpr int kElementBits = kPrecision + kWidth - 1;
   static constexpr int kAdditions = 1 << (kBinBits - kElementBits - (sizeof(Bin) == 4 ? 0 : 5));
   static_assert(kBins * kWidth == 256, "every exponent of float32 has a bin");
-  static_assert(kBinBits + (sizeof(Bin) == 4 ? 5 : 0) <= 53);
+  static_assert(kBinBits + (sizeof(Bin) == 4 ? 5 : 0) <= 53, "32 bins add up in float64");
+  // units() counts in those of a float32 of that bin, of 24 bits.
+  static_assert(max_elements_a_block(sizeof(Bin) == 4 ? 2 : 4) <= int64_t{1} << (63 - (24 + kWidth - 1)),
+                "totals fit int64");
+  static_assert(sizeof(Bin) > 4 || 2 * kAdditions <= 1 << -kScale,
+                "sums of elements below 2^(128 + kScale) stay below 2^127");
 
   static __device__ Bin empty() { return Bin(-0.0); }
 
@@ -102,12 +111,14 @@ struct FloatingBins {
 struct IntegerBins {
   using Bin = int64_t;
   using Total = int64_t;
+  using Element = double;
   using State = Layout64;
   static constexpr int kBins = State::kLimbs;
   static constexpr int kWidth = 32;
   static constexpr int kRow = kWarpSize * static_cast<int>(sizeof(Bin));
   static constexpr int kBytes = kBins * kRow;
-  static constexpr int kAdditions = kMaxElementsABlock;
+  static constexpr int kAdditions = max_elements_a_block(8);
+  static_assert(kAdditions <= int64_t{1} << (63 - kWidth), "totals fit int64");
 
   static __device__ Bin empty() { return 0; }
 

@@ -47,6 +47,8 @@ class Digits {
  public:
   static constexpr int kCount = State::kLimbs + 1;
 
+  __device__ Digits() : digits_{} {}
+
   /// limb(k): limb k, or 0 if there is none. Called by lane k % 32.
   template <typename Limb>
   __device__ explicit Digits(const Limb& limb) {
@@ -200,7 +202,7 @@ __device__ void write(const Result& result, int64_t index, const Digits<State>& 
         write_kinds<State>(words,
                            {(kinds & kIsNaN) != 0, (kinds & kIsPlusInf) != 0, (kinds & kIsMinusInf) != 0, kinds != 0});
       }
-      (special_of(kinds) == 0 ? digits : Digits<State>([](int) { return 0; })).store_limbs(words + kFirstLimb);
+      (special_of(kinds) == 0 ? digits : Digits<State>()).store_limbs(words + kFirstLimb);
       return;
     }
     case Type::float64: {

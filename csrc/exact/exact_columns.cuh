@@ -19,13 +19,13 @@ namespace reduce_ops::exact {
 
 /// kLinear: the elements of an output are one distance apart.
 template <typename In, bool kLinear>
-__global__ void __launch_bounds__(kColumnThreads, 1)
+__global__ void __launch_bounds__(all_column_warps(sizeof(In)) * kWarpSize, 1)
     exact_columns(const In* __restrict__ data, const __grid_constant__ Problem p, int width, void* slot_memory,
                   const __grid_constant__ Result result) {
   using B = Bins<In>;
   using State = typename B::State;
   using Bin = typename B::Bin;
-  using Element = std::conditional_t<std::is_same_v<In, double>, double, float>;
+  using Element = typename B::Element;
   extern __shared__ char memory[];
   __shared__ unsigned kinds_of_lane[kWarpSize];
   const int lane = threadIdx.x % kWarpSize;

@@ -30,7 +30,9 @@ bool describe(const at::Tensor& self, DimSet reduced, int64_t outputs, Problem& 
   for (int64_t d = 0; d < self.dim(); ++d) {
     if (reduced[d]) order.push_back(d);
   }
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return self.stride(a) > self.stride(b); });
+  // Those of stride 0, which read the same elements again, come outermost.
+  const auto key = [&self](int64_t d) { return static_cast<uint64_t>(self.stride(d)) - 1; };
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return key(a) > key(b); });
   at::DimVector sizes, strides;
   for (const int64_t d : order) {
     sizes.push_back(self.size(d));
@@ -51,14 +53,15 @@ void exact_into(const at::Tensor& tensor, DimSet reduced, const at::Tensor& resu
   if (!describe(self, reduced, outputs, l.problem)) {
     self = self.contiguous();
     TORCH_CHECK(describe(self, reduced, outputs, l.problem),
-                "sum_exact: kept and reduced dimensions of self alternate too often; accepted are up to ",
+                "exact sum: kept and reduced dimensions of self alternate too often; accepted are up to ",
                 sum::kMaxDims, " of each after merging");
   }
   const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
-  l.plan = make_plan(l.problem, static_cast<int>(self.element_size()),
-                     {device.multiProcessorCount, static_cast<int>(device.sharedMemPerBlockOptin)});
-  TORCH_CHECK(l.plan.segments > 0, "sum_exact: self has ", l.problem.n, " elements for each of ", outputs,
-              " results, more than one launch covers");
+  l.gpu = {device.multiProcessorCount, static_cast<int>(device.sharedMemPerBlockOptin)};
+  l.plan = make_plan(l.problem, static_cast<int>(self.element_size()), l.gpu);
+  TORCH_CHECK(
+      l.plan.segments > 0, "exact sum: self has ", l.problem.n, " elements for each of ", outputs,
+      " results, more than one launch covers; accepted are, in all, up to 2^36 of float32, more of other dtypes");
   l.in = type_of(self.scalar_type());
   l.data = self.const_data_ptr();
   l.result = {result.mutable_data_ptr(), type_of(result.scalar_type()), rounding};

@@ -36,7 +36,7 @@ enum class Family {
 };
 struct Plan {
   Family family;
-  int warps;         // a block
+  int warps = 0;     // a block
   int loads = 0;     // run: of 16 bytes, that a lane has in flight
   int width = 0;     // columns: outputs side by side in a block, up to 32
   int segments = 1;  // blocks an output or, of columns, a width of outputs; 0: more than one launch covers
@@ -56,24 +56,31 @@ Plan make_plan(const Problem& problem, int element_size, const Gpu& gpu);
 constexpr int bins_bytes(int element_size) { return element_size == 8 ? 17408 : element_size == 4 ? 4096 : 8192; }
 constexpr int totals_bytes(int element_size) { return element_size == 8 ? 17408 : element_size == 4 ? 4096 : 16384; }
 
-/// Elements that one block adds up at most: no total of a bin then reaches 2^(39 + 24) units (bins.cuh).
-constexpr int64_t kMaxElementsABlock = int64_t{1} << 24;
+/// Elements that one block adds up at most, so that the total of a bin fits int64 (bins.cuh).
+constexpr int64_t max_elements_a_block(int element_size) { return int64_t{1} << (element_size == 4 ? 24 : 30); }
 
-/// Warps of a block of exact_run and exact_rows, at most, and such blocks that share a multiprocessor: as many as there
-/// is shared memory for (bins.cuh).
+/// Warps of a block of exact_run and exact_rows, at most, and such blocks that share a multiprocessor of an H200, as
+/// far as its shared memory and registers go. (2^28 float32, two blocks of 16: 241.6 us, three of 16 or six of 8: 275
+/// to 290; 2^27 float64, a block of 12: 334 us, three of 4: 372.)
 constexpr int run_warps(int element_size) { return element_size == 4 ? 16 : 12; }
 constexpr int run_blocks(int element_size) { return element_size == 8 ? 1 : 2; }
 
-constexpr int kRowLoads = 4;          // of exact_rows
-constexpr int kColumnThreads = 1024;  // of exact_columns, at most
-constexpr int kColumnLoads = 8;
-constexpr int kSlotsAtOnce = 9;  // that a lane polls
+/// Warps of a block of exact_columns, at most: where several blocks share a multiprocessor, and where one has it to
+/// itself. (H200, float32, 1024 x 2^18 over dimension 0, us: 8 warps 425, 32 warps 739; 2^22 x 8: 32 warps 51, 8 115.)
+constexpr int column_warps(int element_size) { return element_size == 8 ? 4 : element_size == 4 ? 8 : 6; }
+constexpr int all_column_warps(int element_size) { return element_size == 8 ? 10 : element_size == 4 ? 32 : 24; }
+
+constexpr int kRowLoads = 4;        // of exact_rows, as of exact_run where n is large
+constexpr int kColumnLoads = 8;     // single elements that a lane has in flight
+constexpr int kSlotsAtOnce = 9;     // that a lane polls: 16 warps have the segments of 288 blocks of float32 in flight
+constexpr int kStaticBytes = 1024;  // of shared memory that a block has beside its bins, and more than it needs
 
 struct Launch {
   Type in;  // float8_e4m3fn, float8_e5m2, float16, bfloat16, float32 or float64
   const void* data;
   Problem problem;
   Plan plan;
+  Gpu gpu;
   void* slots;  // sum::kSlotBytes, all zero before and after; unused for one segment
   Result result;
 };

@@ -8,10 +8,6 @@ namespace {
 
 constexpr int kWarp = 32;
 
-/// Warps of a block of columns: so that several blocks share a multiprocessor, and so that one has it to itself.
-int column_warps(int element_size) { return element_size == 8 ? 4 : element_size == 4 ? 8 : 6; }
-int all_column_warps(int element_size) { return element_size == 8 ? 10 : element_size == 4 ? 32 : 24; }
-
 /// Blocks that can publish a state each.
 int64_t max_states(int element_size) {
   const int limbs = element_size == 8 ? Layout64::kLimbs : Layout32::kLimbs;
@@ -20,9 +16,9 @@ int64_t max_states(int element_size) {
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// As many of the warps as have room for their bins beside 2 KiB.
-int with_room(int warps, int element_size, int shared_memory) {
-  return std::min(warps, (shared_memory - 2048) / bins_bytes(element_size));
+/// As many of the warps as so many bytes have room for their bins.
+int with_room(int warps, int element_size, int bytes) {
+  return std::min(warps, (bytes - kStaticBytes) / bins_bytes(element_size));
 }
 
 int warps_of_run(int element_size, const Gpu& gpu) {
@@ -30,8 +26,9 @@ int warps_of_run(int element_size, const Gpu& gpu) {
 }
 
 /// Segments of an output: as many as fit, but one at least; none where that is too few for n.
-int segments_of(int64_t wanted, int64_t most, int64_t n) {
-  const int64_t least = divide_up(n, kMaxElementsABlock);
+int segments_of(int64_t wanted, int64_t n, int64_t outputs, int element_size) {
+  const int64_t most = max_states(element_size) / outputs;
+  const int64_t least = divide_up(n, max_elements_a_block(element_size));
   const int64_t segments = std::max(std::min(wanted, most), int64_t{1});
   if (segments >= least) return static_cast<int>(segments);
   return least <= most ? static_cast<int>(least) : 0;
@@ -48,9 +45,9 @@ Plan plan_run(const Problem& p, int element_size, const Gpu& gpu) {
   const int64_t blocks = divide_up((large ? run_blocks(element_size) : 1) * gpu.multiprocessors, p.outputs);
   Plan plan{.family = Family::run, .warps = small ? 8 : warps_of_run(element_size, gpu)};
   const bool few = small ? groups < 1 << 15 : groups < blocks * plan.warps * kWarp * 4;
-  plan.loads = few ? 2 : 4;
+  plan.loads = few && p.outputs == 1 ? 2 : 4;
   const int64_t chunks = divide_up(groups, int64_t{plan.warps} * kWarp * plan.loads);  // of a block
-  plan.segments = segments_of(std::min(blocks, chunks), max_states(element_size) / p.outputs, p.n);
+  plan.segments = segments_of(std::min(blocks, chunks), p.n, p.outputs, element_size);
   return plan;
 }
 
@@ -58,15 +55,15 @@ Plan plan_run(const Problem& p, int element_size, const Gpu& gpu) {
 /// bytes; of few warps where there are many blocks, so that some add while others finish, of many where there are few.
 Plan plan_columns(const Problem& p, int element_size, const Gpu& gpu) {
   Plan plan{.family = Family::columns, .width = static_cast<int>(std::min<int64_t>(p.outputs, kWarp))};
-  while (plan.width * element_size > 32 && p.outputs < 4 * gpu.multiprocessors * plan.width) plan.width /= 2;
+  while (plan.width / 2 * element_size >= 32 && p.outputs < 4 * gpu.multiprocessors * plan.width) plan.width /= 2;
   const int64_t blocks = divide_up(p.outputs, plan.width);
   const int64_t used = divide_up(p.n, kWarp / plan.width * kColumnLoads);  // warps with something to add
   const bool many = blocks >= 2 * gpu.multiprocessors;
   const int most = with_room(many ? column_warps(element_size) : all_column_warps(element_size), element_size,
                              gpu.shared_memory - totals_bytes(element_size));
   plan.warps = static_cast<int>(std::clamp<int64_t>(used, std::min(4, most), most));
-  plan.segments = segments_of(std::min(gpu.multiprocessors / blocks, divide_up(used, plan.warps)),
-                              max_states(element_size) / p.outputs, p.n);
+  plan.segments =
+      segments_of(std::min(gpu.multiprocessors / blocks, divide_up(used, plan.warps)), p.n, p.outputs, element_size);
   return plan;
 }
 
@@ -76,7 +73,8 @@ Plan make_plan(const Problem& p, int element_size, const Gpu& gpu) {
   // Elements of an output that a lane adds up by itself: a warp that ends a row after so few takes longer.
   constexpr int64_t kShort = 64;
   if (!sum::is_run(p.reduced) || p.n <= kShort) return plan_columns(p, element_size, gpu);
-  if (p.outputs < gpu.multiprocessors * int64_t{16} || p.n > kMaxElementsABlock) return plan_run(p, element_size, gpu);
+  if (p.outputs < gpu.multiprocessors * int64_t{16} || p.n > max_elements_a_block(element_size))
+    return plan_run(p, element_size, gpu);
   const int warps = warps_of_run(element_size, gpu);
   const int64_t blocks = std::min<int64_t>(run_blocks(element_size) * gpu.multiprocessors, divide_up(p.outputs, warps));
   return {.family = Family::rows, .warps = warps, .blocks = static_cast<int>(blocks)};

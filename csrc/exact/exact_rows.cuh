@@ -25,7 +25,7 @@ template <typename In>
 class Warp {
  public:
   using B = Bins<In>;
-  using Element = std::conditional_t<std::is_same_v<In, double>, double, float>;
+  using Element = typename B::Element;
 
   /// memory: of the block; a warp has B::kBytes of it.
   __device__ explicit Warp(char* memory) : memory_(memory), first_(threadIdx.x / kWarpSize * B::kBytes) {}
@@ -111,7 +111,8 @@ __device__ void add_run(Warp<In>& warp, const In* row, int64_t n, unsigned numbe
   using Element = typename Warp<In>::Element;
   constexpr int kPerLoad = 16 / static_cast<int>(sizeof(In));
   constexpr int kChunk = kLoads * kWarpSize;  // groups
-  constexpr int kAdditions = kLoads * kPerLoad;
+  constexpr int kAChunk = kLoads * kPerLoad;  // additions of a lane
+  static_assert(2 * kAChunk + 2 <= Bins<In>::kAdditions, "what is left and a chunk need no merge between them");
   const int lane = warp.lane();
   const auto add_group = [&warp](const uint4& group) {
     In x[kPerLoad];
@@ -136,8 +137,8 @@ __device__ void add_run(Warp<In>& warp, const In* row, int64_t n, unsigned numbe
   int room = Bins<In>::kAdditions;
   if (number == warps - 1) {  // before the loop, which then keeps nothing of it in registers
     const uint4* behind = groups + int64_t{chunks} * kChunk;
-    const int rest = static_cast<int>(count) % kChunk;
-    const int tail = static_cast<int>(n - head) % kPerLoad;
+    const auto rest = static_cast<int>(static_cast<uint64_t>(count) % kChunk);
+    const auto tail = static_cast<int>(static_cast<uint64_t>(n - head) % kPerLoad);
     In first{}, last{};
     if (lane < head) first = row[lane];
     if (lane < tail) last = row[n - tail + lane];
@@ -152,7 +153,7 @@ __device__ void add_run(Warp<In>& warp, const In* row, int64_t n, unsigned numbe
     for (int u = 0; u < kLoads; ++u) {
       if (lane + u * kWarpSize < rest) add_group(left[u]);
     }
-    room -= kAdditions + 2;
+    room -= kAChunk + 2;
   }
   if (chunk >= chunks) return;
   for (;;) {
@@ -169,26 +170,25 @@ __device__ void add_run(Warp<In>& warp, const In* row, int64_t n, unsigned numbe
     if (!more) return;
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) load[u] = next[u];
-    room -= kAdditions;
-    if (room < kAdditions) {
+    room -= kAChunk;
+    if (room < kAChunk) {
       warp.template merge<false>();
       room = Bins<In>::kAdditions;
     }
   }
 }
 
-/// One or more blocks an output: gridDim.x segments, and gridDim.y * gridDim.z outputs at least. Where there is more
-/// than one segment, slots, which are empty before and after. kBatched: there may be more than one output.
+/// One or more blocks an output: gridDim.x segments, gridDim.y outputs. Where there is more than one segment, slots,
+/// which are empty before and after. kBatched: there may be more than one output.
 template <typename In, int kLoads, bool kBatched>
 __global__ void __launch_bounds__(run_warps(sizeof(In)) * kWarpSize, run_blocks(sizeof(In)))
     exact_run(const In* __restrict__ data, int64_t n, void* slot_memory, const __grid_constant__ Result result,
-              int64_t outputs, const __grid_constant__ sum::Strides kept, const __grid_constant__ sum::Strides places) {
+              const __grid_constant__ sum::Strides kept, const __grid_constant__ sum::Strides places) {
   using B = Bins<In>;
   using State = typename B::State;
   extern __shared__ char memory[];
   __shared__ unsigned kinds_of_warp[kWarpSize];
-  const int64_t output = kBatched ? int64_t{blockIdx.z} * gridDim.y + blockIdx.y : 0;
-  if (kBatched && output >= outputs) return;
+  const int output = kBatched ? blockIdx.y : 0;
   const int lane = threadIdx.x % kWarpSize;
   const int wid = threadIdx.x / kWarpSize;
   const int warps = blockDim.x / kWarpSize;
@@ -202,8 +202,8 @@ __global__ void __launch_bounds__(run_warps(sizeof(In)) * kWarpSize, run_blocks(
   __syncthreads();
 
   const Slots slots(slot_memory, 0, 0);
-  const unsigned first = static_cast<unsigned>(output) * gridDim.x * kSlotsASegment<State>;
-  Digits<State> digits([](int) { return 0; });
+  const unsigned first = output * gridDim.x * kSlotsASegment<State>;
+  Digits<State> digits;
   if (wid == 0) {
     int64_t* sums = reinterpret_cast<int64_t*>(memory);  // where the totals of this warp are
     for (int b = lane; b < B::kBins; b += kWarpSize) {

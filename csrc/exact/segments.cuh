@@ -17,6 +17,8 @@ using Slots = sum::Slots<uint32_t>;
 /// Slots of a segment: its digits and, behind them, the bits of Kind of what was among its elements.
 template <typename State>
 constexpr int kSlotsASegment = Digits<State>::kCount + 1;
+static_assert(Digits<Layout32>::kCount < 32 && Digits<Layout64>::kCount / 32 == Digits<Layout64>::kALane - 1,
+              "the last slot is where Collected looks for it");
 
 /// Called by a whole warp. first: slot of the segment.
 template <typename State>

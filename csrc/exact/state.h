@@ -1,5 +1,5 @@
 // The state of an exact sum: what its words mean, how elements and carries get into them, how they are rounded. No
-// PyTorch; the same code runs on a CPU and, a state a thread, on a GPU.
+// PyTorch. On a GPU a warp resolves carries (digits.cuh); what both do is marked as such.
 //
 // A state is a run of int64 words in which everything merges by addition, so that `a + b`, an all-reduce and a running
 // sum of states are exact:
@@ -92,7 +92,7 @@ REDUCE_OPS_ANYWHERE inline bool is_header(std::int64_t header) {
 
 /// Resolves carries.
 template <typename Layout>
-REDUCE_OPS_ANYWHERE inline void normalize(std::int64_t* limbs) {
+inline void normalize(std::int64_t* limbs) {
   for (int k = 0; k < Layout::kLimbs - 1; ++k) {
     limbs[k + 1] += limbs[k] >> kLimbBits;
     limbs[k] &= static_cast<std::int64_t>(kLimbMask);
@@ -101,7 +101,7 @@ REDUCE_OPS_ANYWHERE inline void normalize(std::int64_t* limbs) {
 
 /// Makes words, of which limbs are there but may have carries left, the fresh state of a tensor that has elements.
 template <typename Layout>
-REDUCE_OPS_ANYWHERE inline void write_fresh(std::int64_t* words, Kinds kinds) {
+inline void write_fresh(std::int64_t* words, Kinds kinds) {
   write_kinds<Layout>(words, kinds);
   normalize<Layout>(words + kFirstLimb);
   for (int k = kFirstLimb; kinds.special() && k < Layout::kWords; ++k) words[k] = 0;
@@ -109,7 +109,7 @@ REDUCE_OPS_ANYWHERE inline void write_fresh(std::int64_t* words, Kinds kinds) {
 
 /// Adds value * 2^(lowest + position), without resolving carries; there must be two limbs above the one of `position`.
 /// It moves no limb by 2^32 or more, so 2^30 of it fit before normalize().
-REDUCE_OPS_ANYWHERE inline void add_at(std::int64_t* limbs, std::int64_t value, int position) {
+inline void add_at(std::int64_t* limbs, std::int64_t value, int position) {
   const int k = position / kLimbBits;
   const int shift = position % kLimbBits;
   const std::uint64_t low = (static_cast<std::uint64_t>(value) & kLimbMask) << shift;
@@ -186,17 +186,9 @@ REDUCE_OPS_ANYWHERE inline Float round_normalized(bool negative, std::uint64_t s
   return signed_float<Float>(negative, magnitude);
 }
 
-REDUCE_OPS_ANYWHERE inline int leading_zeros(std::uint64_t x) {
-#ifdef __CUDA_ARCH__
-  return __clzll(static_cast<long long>(x));
-#else
-  return __builtin_clzll(x);
-#endif
-}
-
 /// The value of limbs, rounded. Overwrites them.
 template <typename Layout, typename Float>
-REDUCE_OPS_ANYWHERE inline Float round_limbs(std::int64_t* limbs, Rounding rounding) {
+inline Float round_limbs(std::int64_t* limbs, Rounding rounding) {
   constexpr int kLast = Layout::kLimbs - 1;
   normalize<Layout>(limbs);
   const bool negative = limbs[kLast] < 0;
@@ -211,7 +203,7 @@ REDUCE_OPS_ANYWHERE inline Float round_limbs(std::int64_t* limbs, Rounding round
   const std::uint64_t high = static_cast<std::uint64_t>(limbs[top]);
   const std::uint64_t middle = top > 0 ? static_cast<std::uint64_t>(limbs[top - 1]) : 0;
   const std::uint64_t low = top > 1 ? static_cast<std::uint64_t>(limbs[top - 2]) : 0;
-  const int zeros = leading_zeros(high);
+  const int zeros = __builtin_clzll(high);
   const std::uint64_t below = middle << 32 | low;  // the high limb's fraction
   std::uint64_t significand = high << zeros;
   if (zeros > 0) significand |= below >> (64 - zeros);
@@ -223,7 +215,7 @@ REDUCE_OPS_ANYWHERE inline Float round_limbs(std::int64_t* limbs, Rounding round
 
 /// The value of a state, rounded. Overwrites its limbs; with a header of another layout it is NaN.
 template <typename Layout, typename Float>
-REDUCE_OPS_ANYWHERE inline Float round_state(std::int64_t* words, Rounding rounding) {
+inline Float round_state(std::int64_t* words, Rounding rounding) {
   const bool plus = words[kPlusInfs] != 0, minus = words[kMinusInfs] != 0;
   if (words[kNaNs] != 0 || (plus && minus) || !is_header<Layout>(words[kHeader])) {
     return from_bits<Float>(kQuietNaN<Float>);

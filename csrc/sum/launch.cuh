@@ -135,11 +135,12 @@ class Launcher {
   }
 
  private:
-  /// More than 48 KiB of shared memory have to be asked for.
+  /// More than 48 KiB of shared memory have to be asked for: always as much as any plan needs, so that threads that
+  /// launch different plans of a kernel at the same time agree.
   template <typename Kernel>
   static void allow_shared(Kernel kernel, size_t bytes) {
     if (bytes <= 48 << 10) return;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kCounterBytes);
   }
 
   /// Bytes of the counters of a block of columns so wide, of kVector columns a thread: for the batches of a thread, and
