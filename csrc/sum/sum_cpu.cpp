@@ -35,8 +35,14 @@ void sum_all(const Work& work, const Store& store) {
 template <typename Leaf, typename Out>
 void sum_to(const at::Tensor& self, DimSet reduced, const at::Tensor& result) {
   const int64_t outputs = result.numel();
-  const Work work = work_of(self, reduced, outputs, {kBlock, 1});
   auto* out = static_cast<Out*>(result.mutable_data_ptr());
+  if (outputs == 1 && threads_for(self) == 1) {  // nothing to split: 0.22 us for one element instead of 0.32
+    Leaf sum;
+    tree_sums(elements_of(self, reduced), 0, self.numel(), {1, 0}, &sum);
+    *out = static_cast<Out>(sum);
+    return;
+  }
+  const Work work = work_of(self, reduced, outputs, {kBlock, 1});
   if (work.ranges == 1) {
     sum_all<Leaf>(work, [&](int64_t, int64_t output, Leaf sum) { out[output] = static_cast<Out>(sum); });
     return;

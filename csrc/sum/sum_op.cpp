@@ -6,6 +6,8 @@
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
+#include <utility>
+
 #include "sum_dtypes.h"
 
 namespace reduce_ops::sum {
@@ -54,7 +56,7 @@ Job job_of(const at::Tensor& self, DimSet reduced, at::ScalarType element, at::S
   // complex32 has no kernels; float16 and bfloat16 results are rounded by the backend, any other in the end.
   if (x.scalar_type() == at::kComplexHalf) x = x.to(at::kComplexFloat);
   const bool rounds = result == x.scalar_type() && (result == at::kHalf || result == at::kBFloat16);
-  return {x, reduced, accumulate, rounds ? result : accumulate};
+  return {std::move(x), reduced, accumulate, rounds ? result : accumulate};
 }
 
 }  // namespace
@@ -80,9 +82,10 @@ at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref
   const DimSet reduced = reduced_dims("sum", self, request.dims);
   const Job job = job_of(self, reduced, request.dtype.value_or(self.scalar_type()), result);
   const auto sizes = result_sizes(self.sizes(), reduced, request.keepdim);
-  const at::Tensor sums = allocate(sizes, job.stored, self);
+  at::Tensor sums = allocate(sizes, job.stored, self);
   job.run(sums, sum_into);
-  return job.stored == result ? sums : sums.to(result);
+  if (job.stored != result) return sums.to(result);
+  return sums;
 }
 
 std::optional<at::ScalarType> dtype_of(const at::Tensor& self, const at::Tensor& out) {

@@ -15,29 +15,6 @@ constexpr int64_t kMinRange = 8192;  // each range costs some 50 ns of its own, 
 constexpr int64_t kTasksPerThread = 32;  // so that their number divides evenly enough
 constexpr int64_t kColumns = 64;         // that are worth a range of their own where the order runs across memory
 
-/// Where the elements of the first output lie.
-Elements elements_of(const at::Tensor& self, DimSet reduced) {
-  const auto element_size = static_cast<int64_t>(self.element_size());
-  Elements e = row(self.const_data_ptr(), type_of(c10::toRealValueType(self.scalar_type())), 1, element_size);
-  e.negate_real = self.is_neg();
-  e.negate_imag = self.is_neg() != self.is_conj();
-  int dims = 0;
-  for (int64_t d = self.dim() - 1; d >= 0; --d) {
-    const int64_t size = self.size(d);
-    const int64_t stride = self.stride(d) * element_size;
-    if (size == 1 || !reduced[d]) continue;
-    if (dims > 0 && stride == e.strides[dims - 1] * e.sizes[dims - 1]) {
-      e.sizes[dims - 1] *= size;  // goes on where the inner dimension ends
-    } else {
-      e.sizes[dims] = size;
-      e.strides[dims] = stride;
-      ++dims;
-    }
-  }
-  e.dims = std::max(dims, 1);
-  return e;
-}
-
 /// Innermost first; neighbours that lie as one are one, and there is one at least.
 c10::SmallVector<Kept, 6> kept_dims(const at::Tensor& self, DimSet reduced) {
   const auto element_size = static_cast<int64_t>(self.element_size());
@@ -71,6 +48,32 @@ Elements row(const void* data, Type type, int64_t size, int64_t stride) {
   return e;
 }
 
+Elements elements_of(const at::Tensor& self, DimSet reduced) {
+  const auto element_size = static_cast<int64_t>(self.element_size());
+  Elements e = row(self.const_data_ptr(), type_of(c10::toRealValueType(self.scalar_type())), 1, element_size);
+  e.negate_real = self.is_neg();
+  e.negate_imag = self.is_neg() != self.is_conj();
+  int dims = 0;
+  for (int64_t d = self.dim() - 1; d >= 0; --d) {
+    const int64_t size = self.size(d);
+    const int64_t stride = self.stride(d) * element_size;
+    if (size == 1 || !reduced[d]) continue;
+    if (dims > 0 && stride == e.strides[dims - 1] * e.sizes[dims - 1]) {
+      e.sizes[dims - 1] *= size;  // goes on where the inner dimension ends
+    } else {
+      e.sizes[dims] = size;
+      e.strides[dims] = stride;
+      ++dims;
+    }
+  }
+  e.dims = std::max(dims, 1);
+  return e;
+}
+
+int64_t threads_for(const at::Tensor& self) {
+  return self.numel() <= kGrain || at::in_parallel_region() ? 1 : at::get_num_threads();
+}
+
 Work work_of(const at::Tensor& self, DimSet reduced, int64_t outputs, Grain grain) {
   Work w;
   w.elements = elements_of(self, reduced);
@@ -83,7 +86,7 @@ Work work_of(const at::Tensor& self, DimSet reduced, int64_t outputs, Grain grai
   w.outer.erase(across);
   w.outer_size = outputs / w.across.size;
 
-  const int64_t threads = self.numel() <= kGrain || at::in_parallel_region() ? 1 : at::get_num_threads();
+  const int64_t threads = threads_for(self);
   const int64_t tasks = threads == 1 ? 1 : kTasksPerThread * threads;
   const int64_t most = std::min(grain.block, w.across.size);
   const bool columns = w.across.stride < w.elements.strides[0];
@@ -102,6 +105,12 @@ Work work_of(const at::Tensor& self, DimSet reduced, int64_t outputs, Grain grai
                            (w.n - 1) / w.range >= tasks / (w.outer_size * w.blocks))) {
     w.range *= 2;
   }
+  // Fewer ranges while no thread gets more to do: 2^20 elements on two threads are two, not 64 of some 50 ns each.
+  const auto longest = [&](int64_t range) {
+    const int64_t all = w.outer_size * w.blocks * ((w.n - 1) / range + 1);
+    return ((all - 1) / threads + 1) * range;
+  };
+  while (w.range < w.n && longest(2 * w.range) <= longest(w.range)) w.range *= 2;
   w.ranges = (w.n - 1) / w.range + 1;
   return w;
 }

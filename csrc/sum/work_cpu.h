@@ -14,6 +14,12 @@ namespace reduce_ops::sum {
 /// One run of elements, a stride in bytes apart.
 Elements row(const void* data, Type type, int64_t size, int64_t stride);
 
+/// Where the elements of the first output lie.
+Elements elements_of(const at::Tensor& self, DimSet reduced);
+
+/// Threads that self is worth.
+int64_t threads_for(const at::Tensor& self);
+
 /// A dimension that is not summed over.
 struct Kept {
   int64_t size;
