@@ -13,10 +13,11 @@ namespace reduce_ops::sum {
 /// Elements in row-major order of their index. Addresses need not be aligned.
 struct Elements {
   const std::byte* data;
-  Type type;         // of a complex element: that of its two parts
-  bool negate_real;  // as a negative view asks
-  bool negate_imag;  // as a negative or a conjugate view asks
-  int dims;          // at least 1
+  Type type;           // of a complex element: that of its two parts
+  bool negate_real;    // as a negative view asks
+  bool negate_imag;    // as a negative or a conjugate view asks
+  std::int64_t bytes;  // of the elements of all sequences: how far from the core they may be
+  int dims;            // at least 1
   // Innermost dimension first. No more than 64: an int64 count has no more factors than 63, and size 1 is left out.
   std::array<std::int64_t, 64> sizes;
   std::array<std::int64_t, 64> strides;  // in bytes

@@ -41,6 +41,7 @@ Elements row(const void* data, Type type, int64_t size, int64_t stride) {
   Elements e;
   e.data = static_cast<const std::byte*>(data);
   e.type = type;
+  e.bytes = size * stride;
   e.negate_real = e.negate_imag = false;
   e.dims = 1;
   e.sizes[0] = size;
@@ -51,6 +52,7 @@ Elements row(const void* data, Type type, int64_t size, int64_t stride) {
 Elements elements_of(const at::Tensor& self, DimSet reduced) {
   const auto element_size = static_cast<int64_t>(self.element_size());
   Elements e = row(self.const_data_ptr(), type_of(c10::toRealValueType(self.scalar_type())), 1, element_size);
+  e.bytes = self.numel() * element_size;
   e.negate_real = self.is_neg();
   e.negate_imag = self.is_neg() != self.is_conj();
   int dims = 0;
