@@ -136,16 +136,18 @@ def test_the_last_elements_of_very_many(dtype: torch.dtype) -> None:
     """Around 2^31 elements, and 2^31 groups of 16 bytes: those at both ends differ from the rest."""
     groups = 2**31 * 16 // dtype.itemsize
     largest = 2**31 if dtype == torch.float8_e5m2 else groups if dtype == torch.float32 else 2**32
-    x = torch.zeros(largest + 40, dtype=torch.uint8 if dtype == torch.float8_e5m2 else dtype, device="cuda").view(dtype)
+    x = torch.zeros((largest + 40) * dtype.itemsize, dtype=torch.uint8, device="cuda").view(dtype)
     ends = wide_values(64, torch.float32).clamp(-1000, 1000).to(dtype).cuda()
+    expected = sum_exact(ends.view(torch.uint8).repeat(2).view(dtype))
     for n in {2**31 + 1, 2**32 - 1, groups + 20}:
         for offset in (0, 1):
             if offset + n <= len(x):
-                x[offset : offset + 64] = ends
-                x[offset + n - 64 : offset + n] = ends
-                assert_same_bits(sum_exact(x[offset : offset + n]), sum_exact(torch.cat([ends, ends])), (n, offset))
-                x[offset + n - 64 : offset + n] = 0
-                x[offset : offset + 64] = 0
+                both = (x[offset : offset + 64], x[offset + n - 64 : offset + n])
+                for end in both:
+                    end.copy_(ends)
+                assert_same_bits(sum_exact(x[offset : offset + n]), expected, (n, offset))
+                for end in both:
+                    end.view(torch.uint8).zero_()
 
 
 def test_more_elements_than_a_block_may_add_up_in_many_outputs() -> None:
