@@ -31,7 +31,7 @@ def sum_exact(
 
     All processes of the group call it, with a tensor of the same dtype and kind of device, the same arguments, and the
     same sizes but in the dimensions that are summed over; there each may have any number of elements, 0 too. Before the
-    all-reduce they compare notes through the store of the group, which costs the host some 0.2 ms, during which a GPU
+    all-reduce they compare notes through the store of the group, which costs the host some 0.16 ms, during which a GPU
     goes on with its sum, and no synchronisation with a device: a mistake is an error in all of them. A process that
     does not come is an error in the others after the timeout of the store.
 
@@ -46,7 +46,7 @@ def sum_exact(
         A new tensor of the kept dimensions on the device of ``x``.
 
     Raises:
-        TypeError: ``x`` is a DTensor, which `reduce_ops.sum_exact` sums as it is.
+        TypeError: ``x`` is no tensor, or a DTensor, which `reduce_ops.sum_exact` sums as it is.
         ValueError: Another process passed another dtype, device, argument or kept size, or failed; or this one is not
             in the group.
         RuntimeError: ``x`` requires a gradient: what that is depends on what the other processes do with the sum. Or an
@@ -76,10 +76,14 @@ def sum_exact(
 
 def _result(x: Tensor, dim: int | Sequence[int] | None, keepdim: bool, dtype: torch.dtype | None) -> Tensor:
     """Return a tensor without data, of the dtype and sizes of the result; or raise the operator's own error."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"sum_exact: x is of type {type(x).__name__}; accepted is a tensor")
     if isinstance(x, DTensor):
         raise TypeError("sum_exact: a DTensor knows its group; reduce_ops.sum_exact sums it")
     if x.requires_grad and torch.is_grad_enabled():
         raise RuntimeError("sum_exact: a sum over a process group has no gradient; pass x.detach(), or a DTensor")
+    if x.layout != torch.strided or x.is_nested or x.is_quantized:  # without data there may be no such tensor
+        return exact.sum_exact(x, dim, keepdim, dtype=dtype)
     return exact.sum_exact(torch.empty_like(x, device="meta"), dim, keepdim, dtype=dtype)
 
 

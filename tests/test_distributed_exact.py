@@ -115,10 +115,18 @@ def mistakes(device: str) -> None:
         with pytest.raises(ValueError, match="have to pass the same, but rank . passed .* and rank . passed"):
             wrong()
         assert sum_exact(x).item() == 12 * dist.get_world_size()
+    nested = torch.nested.nested_tensor([x, x[:2]], layout=torch.jagged)
     failing: tuple[tuple[Callable[[], object], type[Exception], str], ...] = (
         (lambda: sum_exact(x, 2 if odd else 0), IndexError, "[Dd]imension"),
         (lambda: sum_exact(x.cfloat() if odd else x, dtype=torch.float32), RuntimeError, "complex"),
         (lambda: sum_exact(x.clone().requires_grad_() if odd else x), RuntimeError, "has no gradient"),
+        (
+            lambda: sum_exact(x.to_sparse() if odd else x),
+            NotImplementedError,
+            "self is not strided.*accepted is a dense",
+        ),
+        (lambda: sum_exact(nested if odd else x), NotImplementedError, "self is nested.*accepted is a dense"),
+        (lambda: sum_exact([1.0] if odd else x), TypeError, "sum_exact: x is of type list"),  # type: ignore[arg-type]
     )
     for wrong, error, words in failing:
         with pytest.raises(error if odd else ValueError, match=words if odd else "rank 1 passed what failed with"):
