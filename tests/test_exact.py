@@ -304,17 +304,24 @@ def test_ties(target: torch.dtype, dtype: torch.dtype, device: torch.device) -> 
     assert fsum_of([1.0, -ulp / 4, -least], dtype, target, device) == 1 - ulp / 2
 
 
-@each_wide
-def test_overflow(dtype: torch.dtype, device: torch.device) -> None:
-    """Only where the exact sum rounds beyond the largest number: from half an ulp above it."""
-    largest = torch.finfo(dtype).max
-    ulp = largest - float(torch.tensor(largest, dtype=dtype).nextafter(torch.tensor(0.0, dtype=dtype)))
+@pytest.mark.parametrize(
+    "target, dtype",
+    [
+        *itertools.product((torch.float8_e5m2, torch.float16, torch.bfloat16, torch.float32), WIDE),
+        (torch.float64, torch.float64),
+    ],
+    ids=str,
+)
+def test_overflow(target: torch.dtype, dtype: torch.dtype, device: torch.device) -> None:
+    """Only where the exact sum rounds beyond the largest number: from half an ulp above it, and by nothing less."""
+    largest = torch.finfo(target).max
+    half = math.ldexp(1.0, FORMATS[target].most - FORMATS[target].precision)  # of a unit in the last place of it
+    least = 2.0**-149 if dtype == torch.float32 else 2.0**-1074
     for sign in (1.0, -1.0):
-        less = [value * sign for value in (largest, ulp / 2, -torch.finfo(dtype).smallest_normal)]
-        assert fsum_of([largest * sign, ulp / 2 * sign], dtype, dtype, device) == inf * sign
-        assert fsum_of(less, dtype, dtype, device) == largest * sign
-        assert fsum_of([largest * sign] * 5 + [-largest * sign] * 4, dtype, dtype, device) == largest * sign
-        assert fsum_of([largest * sign] * 2, dtype, dtype, device) == inf * sign
+        assert fsum_of([largest * sign, half * sign], dtype, target, device) == inf * sign
+        assert fsum_of([largest * sign, half * sign, -least * sign], dtype, target, device) == largest * sign
+        assert fsum_of([largest * sign] * 5 + [-largest * sign] * 4, dtype, target, device) == largest * sign
+        assert fsum_of([largest * sign] * 2, dtype, target, device) == inf * sign
 
 
 def test_half_is_rounded_once(device: torch.device) -> None:
