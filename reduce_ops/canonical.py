@@ -60,12 +60,15 @@ def sum(
             device, or memory ran out.
     """
     if out is not None:
-        return _sum_out(x, dim, keepdim, dtype=dtype, out=out)  # type: ignore[no-any-return]
-    if isinstance(dim, int) and torch.compiler.is_compiling():
-        dim = [dim]  # it may be symbolic, which the operator takes in a list only
+        return _sum_out(x, dims(dim), keepdim, dtype=dtype, out=out)  # type: ignore[no-any-return]
     if dtype is not None:
-        return _sum_dims(x, dim, keepdim, dtype=dtype)  # type: ignore[no-any-return]
+        return _sum_dims(x, dims(dim), keepdim, dtype=dtype)  # type: ignore[no-any-return]
     if keepdim:
-        return _sum_dims(x, dim, keepdim)  # type: ignore[no-any-return]
+        return _sum_dims(x, dims(dim), keepdim)  # type: ignore[no-any-return]
     # What is left out need not be checked and converted: 0.1 us an argument.
-    return _sum(x) if dim is None else _sum_dims(x, dim)  # type: ignore[no-any-return]
+    return _sum(x) if dim is None else _sum_dims(x, dims(dim))  # type: ignore[no-any-return]
+
+
+def dims(dim: int | Sequence[int] | None) -> int | Sequence[int] | None:
+    """Return dim as operators take it: while a graph is traced it may be symbolic, which they take in a list only."""
+    return [dim] if isinstance(dim, int) and torch.compiler.is_compiling() else dim

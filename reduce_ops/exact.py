@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from reduce_ops import _library
+from reduce_ops.canonical import dims
 
 _library.load("reduce_ops")
 _sum_exact_dims = torch.ops.reduce.sum_exact.dim_IntList
@@ -51,7 +52,7 @@ def sum_exact(
         NotImplementedError: ``x`` is sparse, nested or quantized, or a dtype has no sum.
         RuntimeError: ``dim`` names a dimension twice, ``dtype`` is real and ``x`` complex, or memory ran out.
     """
-    return _sum_exact_dims(x, _dims(dim), keepdim, dtype=dtype)  # type: ignore[no-any-return]
+    return _sum_exact_dims(x, dims(dim), keepdim, dtype=dtype)  # type: ignore[no-any-return]
 
 
 def exact_state(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
@@ -104,7 +105,7 @@ def exact_state(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool
         NotImplementedError: ``x`` is sparse, nested or quantized, or its dtype has no sum.
         RuntimeError: ``dim`` names a dimension twice, or memory ran out.
     """
-    return _state_dims(x, _dims(dim), keepdim)  # type: ignore[no-any-return]
+    return _state_dims(x, dims(dim), keepdim)  # type: ignore[no-any-return]
 
 
 def exact_round(state: Tensor, *, dtype: torch.dtype) -> Tensor:
@@ -133,8 +134,3 @@ def exact_round(state: Tensor, *, dtype: torch.dtype) -> Tensor:
             CPU, word 0 is none that up to 2**30 states of this layout add up to.
     """
     return _round(state, dtype=dtype)  # type: ignore[no-any-return]
-
-
-def _dims(dim: int | Sequence[int] | None) -> int | Sequence[int] | None:
-    """Return dim as operators take it: while a graph is traced it may be symbolic, which they take in a list only."""
-    return [dim] if isinstance(dim, int) and torch.compiler.is_compiling() else dim
