@@ -27,7 +27,7 @@ format: .venv/.ready-dev  ## format C++, CUDA and Python in place
 
 docs: build/.ready  ## draw the pictures and fill in the tables and excerpts of README.md and docs
 	@PYTHONPATH=. $(PY) docs/draw.py
-	@$(PY) benchmarks/update_readme.py
+	@PYTHONPATH=. $(PY) benchmarks/update_readme.py
 
 sanitize:  ## run compute-sanitizer over the kernels (needs a GPU and nvcc, no set-up)
 	@bash tests/sanitize.sh $(ARGS)

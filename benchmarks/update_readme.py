@@ -94,24 +94,27 @@ def dims_table(report: dict[str, Any]) -> str:
 
 def exact_table(report: dict[str, Any]) -> str:
     """Return the Markdown tables of the race of the exact sum: times of all inputs, and errors by kinds of data."""
+    from reduce_ops import bench_exact  # not above: the other tables need no PyTorch
+
+    inputs = [bench_exact.label(row) for row in bench_exact.from_json(report).rows]
     names = list(dict.fromkeys(name for row in report["rows"] for name in row["seconds"]))
     lines = [
         f"| input | {' | '.join(names)} | of the read rate | of reduce.sum's speed | us beyond it |",
         "|---|" + "--:|" * (len(names) + 3),
     ]
-    for row in report["rows"]:
+    for label, row in zip(inputs, report["rows"], strict=True):
         seconds = row["seconds"]
         if row["group"] == "sizes" and row["shape"][0].bit_length() % 2 == 0:  # every other power of two is enough here
             continue
         times = " | ".join(f"{seconds[name] * 1e6:.2f}" if name in seconds else "" for name in names)
         shares = f"{row['of_read']:.1%} | {row['of_sum']:.1%}"
-        lines.append(f"| {exact_input(row)} | {times} | {shares} | {row['beyond_sum'] * 1e6:+.2f} |")
+        lines.append(f"| {label} | {times} | {shares} | {row['beyond_sum'] * 1e6:+.2f} |")
     names.remove("read only")
     lines += ["", f"| input | {' | '.join(names)} |", "|---|" + "--:|" * len(names)]
-    for row in report["rows"]:
+    for label, row in zip(inputs, report["rows"], strict=True):
         if row["group"] in ("data", "dtypes"):
             errors = (f"{row['ulps'][name]:.2g}" if row["ulps"].get(name) is not None else "" for name in names)
-            lines.append(f"| {exact_input(row)} | {' | '.join(errors)} |")
+            lines.append(f"| {label} | {' | '.join(errors)} |")
     checked, wrong = (sum(row[count] for row in report["rows"]) for count in ("checked", "wrong"))
     lines += [
         "",
@@ -120,14 +123,6 @@ def exact_table(report: dict[str, Any]) -> str:
         f"{versions(report['environment'])}.",
     ]
     return "\n".join(lines) + "\n"
-
-
-def exact_input(row: dict[str, Any]) -> str:
-    """As float32 2^28, outliers, or float32 (2^18, 1024) along 1."""
-    sizes = [f"2^{n.bit_length() - 1}" if n > 4096 and n & (n - 1) == 0 else str(n) for n in row["shape"]]
-    name = f"{row['dtype']} {sizes[0] if len(sizes) == 1 else '(' + ', '.join(sizes) + ')'}"
-    name += "" if row["dim"] is None else f" along {row['dim']}"
-    return name + (f", {row['data']}" if row["group"] == "data" else "")
 
 
 def processes_table(report: dict[str, Any]) -> str:
@@ -365,7 +360,7 @@ def main() -> int:
             if not check:
                 path.write_text(new)
     if check and stale:
-        print(f"{', '.join(stale)} out of date: run python benchmarks/update_readme.py", file=sys.stderr)
+        print(f"{', '.join(stale)} out of date: run make docs", file=sys.stderr)
     return 1 if check and stale else 0
 
 

@@ -261,15 +261,11 @@ def from_json(figures: dict[str, Any]) -> Report:
 
 
 def label(row: Row) -> str:
-    """Name the input of a row: float32 2^28 outliers, float32 (2^18, 1024) d1."""
-    others = [] if row.dim is None else [f"d{row.dim}"]
-    others += [row.data] if row.group == "data" else []
-    return " ".join([row.dtype, _shape(row), *others])
-
-
-def _shape(row: Row) -> str:
+    """Name the input of a row: float32 2^28, outliers, or float32 (2^18, 1024) along 1."""
     sizes = [f"2^{n.bit_length() - 1}" if n > 4096 and n & (n - 1) == 0 else str(n) for n in row.shape]
-    return sizes[0] if len(sizes) == 1 else f"({', '.join(sizes)})"
+    name = f"{row.dtype} {sizes[0] if len(sizes) == 1 else '(' + ', '.join(sizes) + ')'}"
+    name += "" if row.dim is None else f" along {row.dim}"
+    return name + (f", {row.data}" if row.group == "data" else "")
 
 
 def table(report: Report) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -41,7 +42,8 @@ def load(name: str) -> ModuleType:
 
 def test_tables_and_excerpts_are_up_to_date() -> None:
     path = ROOT / "benchmarks" / "update_readme.py"
-    result = subprocess.run([sys.executable, path, "--check"], capture_output=True, text=True)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run([sys.executable, path, "--check"], capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stderr
     assert "| `sum_v7` |" in README
 
