@@ -8,7 +8,6 @@ Without a GPU two processes with gloo take part, which says little about speed.
 import argparse
 import json
 import os
-import socket
 import statistics
 import sys
 import tempfile
@@ -87,12 +86,12 @@ def figures(n: int, device: torch.device) -> dict[str, Any]:
 
 
 def in_process(rank: int, world: int, port: int, n: int, path: str) -> None:
-    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
     on_gpu = torch.cuda.is_available()
     device = torch.device("cuda", rank) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(rank)
-    dist.init_process_group("nccl" if on_gpu else "gloo", rank=rank, world_size=world)
+    store = dist.TCPStore("localhost", port, world, is_master=False)
+    dist.init_process_group("nccl" if on_gpu else "gloo", store=store, rank=rank, world_size=world)
     row = figures(n, device)
     if rank == 0:
         Path(path).write_text(json.dumps(row))
@@ -110,11 +109,9 @@ def main() -> int:
     n = options.n or (2**30 if gpus else 2**20)
     rows = []
     for world in [w for w in (2, 4, 8) if w <= gpus] if gpus else [2]:
-        with socket.socket() as s, tempfile.NamedTemporaryFile() as file:
-            s.bind(("localhost", 0))
-            port = s.getsockname()[1]
-            s.close()
-            torch.multiprocessing.spawn(in_process, (world, port, n, file.name), nprocs=world)
+        store = dist.TCPStore("localhost", 0, world, is_master=True, wait_for_workers=False)  # at a port that is free
+        with tempfile.NamedTemporaryFile() as file:
+            torch.multiprocessing.spawn(in_process, (world, store.port, n, file.name), nprocs=world)
             rows.append(json.loads(Path(file.name).read_text()))
     environment = measure.environment(torch.device("cuda" if gpus else "cpu"))
     report = {"benchmark": "processes", "environment": environment, "n": n, "dtype": "float32", "rows": rows}
