@@ -77,7 +77,8 @@ def exact_state(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool
     1     how many of them have a sum of NaN
     2, 3  how many have a sum of +Inf, of -Inf
     4     how many hold an element other than -0.0
-    5..   limbs, low to high: their sum, limb k times ``2**(32 * k + lowest)``, is that of the tensors with finite sums
+    5..   limbs, low to high: their sum, limb k times ``2**(32 * k + lowest)``, is that of the tensors with finite sums;
+          of a tensor whose sum is no number all are 0
     ===== ===============================================================================================
 
     ================================================ === ====== ===== ==
@@ -90,6 +91,10 @@ def exact_state(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool
 
     As it is returned, every limb but the last is in ``[0, 2**32)``, and the last, which is signed, holds the rest. So a
     state has the same bits however it was computed; after additions it may not be in that form.
+
+    The state of integers is their int64 sum, wrapped, so what ``exact_round`` makes of it for a float ``dtype`` is that
+    sum rounded. ``sum_exact(x, dtype=...)`` rounds the sum of the integers themselves; where states are wanted and sums
+    may leave int64, convert first: ``exact_state(x.double())``, exact for integers of up to 53 bits.
 
     Args:
         x: As for ``sum_exact``.
@@ -121,7 +126,8 @@ def exact_round(state: Tensor, *, dtype: torch.dtype) -> Tensor:
             has size 2, as ``exact_state`` of complex numbers has it.
         dtype: Any dtype that ``sum_exact`` takes, whatever the states were computed from; an integer dtype for states
             of integers only, and a complex one for states of complex numbers only. A real ``dtype`` rounds the two
-            parts of a complex number as two sums.
+            parts of a complex number as two sums. A float or complex ``dtype`` for states of integers rounds their
+            int64 sum, which may have wrapped; ``sum_exact`` of the integers with that ``dtype`` does not wrap.
 
     Returns:
         The sums, of the sizes of ``state`` without the last dimension (the last two if ``dtype`` is complex). On a GPU,
