@@ -324,8 +324,8 @@ def test_cases_of_dims(kind: str) -> None:
 
 EXACT_CASES = [
     bench_exact.Case("sizes", (4096,)),
-    *(bench_exact.Case("data", (2**14,), data=data) for data in bench_exact.DATA),
-    *(bench_exact.Case("dtypes", (3000,), dtype=dtype) for dtype in (torch.bfloat16, torch.float64, torch.float8_e5m2)),
+    *(bench_exact.Case("data", (2**14,), data=data) for data in ("mixed scale", "cancellation")),
+    *(bench_exact.Case("dtypes", (3000,), dtype=dtype) for dtype in (torch.float64, torch.float8_e5m2)),
     bench_exact.Case("dims", (64, 300), 0),
     bench_exact.Case("dims", (3, 300), 1),
 ]
@@ -360,7 +360,7 @@ def test_race_of_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: p
     for picture in (plot, tmp_path / "exact_errors.png"):
         assert picture.read_bytes().startswith(b"\x89PNG")
     table = capfd.readouterr().out
-    for text in ("float32 4096", "float32 2^14 cancellation", "float32 (3, 300) d1", "of reduce.sum"):
+    for text in ("float32 4096", "float32 2^14, cancellation", "float32 (3, 300) along 1", "of reduce.sum"):
         assert f" {text} " in table
     checked = sum(row["checked"] for row in rows)
     assert f"{checked} results of reduce.sum_exact compared with sums of Python integers, rounded once: 0 of" in table

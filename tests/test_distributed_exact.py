@@ -22,7 +22,7 @@ OPS = torch.ops.reduce
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this PyTorch is without torch.distributed")
 
-PATIENCE = {"cpu": 3, "cuda": 20}
+PATIENCE = {"cpu": 2, "cuda": 20}
 """Seconds that processes wait for one that does not come: NCCL takes some to set up."""
 
 INPUTS = (
@@ -47,10 +47,10 @@ def results_for(dtype: torch.dtype) -> list[torch.dtype | None]:
     return [None, torch.float64, torch.bfloat16, torch.complex64, torch.int32, torch.bool]
 
 
-def shards_of_any_size(device: str) -> None:
+def shards_of_any_size(device: str, inputs: Sequence[torch.dtype] = INPUTS) -> None:
     from reduce_ops.distributed import sum_exact
 
-    for seed, dtype in enumerate(INPUTS):
+    for seed, dtype in enumerate(inputs):
         x = random_values(37 * 12, dtype, seed).view(37, 12).to(device)
         mine = shards_of(x, seed)
         for result in results_for(dtype):
@@ -61,6 +61,10 @@ def shards_of_any_size(device: str) -> None:
         # A dimension that is kept may lie in memory in any way, and have no elements at all.
         assert_same_bits(sum_exact(mine.t(), 1), OPS.sum_exact(x, 0), dtype)
         assert_same_bits(sum_exact(mine[:, :0], 0), OPS.sum_exact(x[:, :0], 0), dtype)
+
+
+def shards_of_some(device: str) -> None:
+    shards_of_any_size(device, (torch.bfloat16, torch.complex128, torch.int64))
 
 
 def special_values(device: str) -> None:
@@ -217,15 +221,15 @@ def test_two(device: torch.device) -> None:
 
 
 def test_three(device: torch.device) -> None:
-    spawn([shards_of_any_size, special_values, groups_of_some, mistakes, sums_of_dtensors], device, 3)
+    spawn([shards_of_some, special_values, groups_of_some, mistakes, sums_of_dtensors], device, 3)
 
 
 def test_four(device: torch.device) -> None:
-    spawn([shards_of_any_size, special_values, sums_of_dtensors_on_a_grid], device, 4)
+    spawn([shards_of_some, special_values, sums_of_dtensors_on_a_grid], device, 4)
 
 
 def test_five(device: torch.device) -> None:
-    spawn([shards_of_any_size, special_values], device, 5)
+    spawn([shards_of_some, special_values], device, 5)
 
 
 def test_a_process_that_does_not_come_is_an_error_in_the_others(device: torch.device) -> None:

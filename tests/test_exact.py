@@ -427,7 +427,7 @@ def test_misaligned(dtype: torch.dtype, offset: int, device: torch.device) -> No
 
 @each_wide
 def test_orders_of_memory(dtype: torch.dtype, device: torch.device) -> None:
-    for kind, shape in itertools.product(("randn", "0 to 230"), ((3, 70, 90), (40, 5, 33), (2, 3, 1000))):
+    for kind, shape in (("randn", (3, 30, 90)), ("0 to 230", (40, 5, 33)), ("0 to 230", (2, 3, 700))):
         x = data(kind, dtype, *shape).to(device)
         for order in itertools.permutations(range(3)):
             view = x.permute(order)

@@ -139,7 +139,7 @@ def test_results_of_exact_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert embedded == {(folder / name).read_bytes() for name in drawn}
     sums = text.partition("## Side by side, exact sums\n")[2].partition("\n## ")[0]
     (row,) = [row for row in json.loads(run.read_text())["rows"] if row["group"] == "data"]
-    (line,) = [line for line in sums.splitlines() if line.startswith("| float32 4096 outliers |")]
+    (line,) = [line for line in sums.splitlines() if line.startswith("| float32 4096, outliers |")]
     peer = min(time for name, time in row["seconds"].items() if name not in ("reduce.sum_exact", "read only"))
     rate = row["bytes"] / row["seconds"]["reduce.sum_exact"] / 1e9
     ratio = peer / row["seconds"]["reduce.sum_exact"]
