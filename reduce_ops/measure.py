@@ -19,6 +19,9 @@ Function = Callable[[Tensor], Tensor]
 HOST_N = 1024
 """Elements of the input on which the host's cost of a call is measured: too few for the GPU to be what takes time."""
 
+RUN_SECONDS = 0.2
+"""How long the calls of a function are timed for on the clock, at least."""
+
 
 @dataclass(frozen=True)
 class Time:
@@ -63,7 +66,7 @@ def _timer_times(functions: Mapping[str, Function], x: Tensor, tick: Callable[[]
     times = {}
     for name, function in functions.items():
         timer = Timer("function(x)", globals={"function": function, "x": x}, num_threads=torch.get_num_threads())
-        measurement = timer.blocked_autorange(min_run_time=0.2)
+        measurement = timer.blocked_autorange(min_run_time=RUN_SECONDS)
         times[name] = _summarise(measurement.times)
         tick()
     return times

@@ -26,6 +26,14 @@ def device(request: pytest.FixtureRequest) -> torch.device:
     return torch.device(request.param)
 
 
+@pytest.fixture
+def short_timings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what a benchmark does with its figures, whatever they are."""
+    from reduce_ops import measure
+
+    monkeypatch.setattr(measure, "RUN_SECONDS", 0.01)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         for item in items:

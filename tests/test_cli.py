@@ -19,6 +19,8 @@ from safetensors.torch import save_file
 from reduce_ops import LADDER, bench_dims, bench_exact, bench_ladder, bench_sum, exact_value, measure
 from reduce_ops.__main__ import main
 
+pytestmark = pytest.mark.usefixtures("short_timings")
+
 ONLY_LADDER = (["--n", str(bench_ladder.REFERENCE_N)], ["--rungs", "v0"], ["--input", "x.npy"])
 NAMES = [rung.name for rung in LADDER] + ["torch.sum"]
 

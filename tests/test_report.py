@@ -15,6 +15,8 @@ import torch
 from reduce_ops import bench_exact, bench_sum, pictures, report
 from reduce_ops.__main__ import main
 
+pytestmark = pytest.mark.usefixtures("short_timings")
+
 ROOT = Path(__file__).resolve().parent.parent
 H200 = ROOT / "benchmarks" / "results" / "ladder_h200.json"
 FILES = {"index.html", "report.md", "waterfall.svg", "roofline.svg"}
