@@ -111,15 +111,7 @@ class Row(race.Row):
         return self.seconds[EXACT] - self.seconds[OURS]
 
 
-@dataclass(frozen=True)
-class Report:
-    """One run: what ``--json`` writes."""
-
-    benchmark: str
-    environment: dict[str, Any]
-    rows: list[Row]
-    host_seconds: dict[str, float]
-    """What a call costs the host."""
+Report = race.Report[Row]
 
 
 class Case(NamedTuple):

@@ -47,15 +47,7 @@ class Row(race.Row):
     """Elements between the input and an address that is a multiple of 16."""
 
 
-@dataclass(frozen=True)
-class Report:
-    """One run: what ``--json`` writes."""
-
-    benchmark: str
-    environment: dict[str, Any]
-    rows: list[Row]
-    host_seconds: dict[str, float]
-    """What a call costs the host."""
+Report = race.Report[Row]
 
 
 class Case(NamedTuple):

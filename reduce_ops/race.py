@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from rich.console import Console
@@ -51,6 +51,17 @@ class Row:
     def over_torch_sum(self) -> float:
         """Speed over that of ``torch.sum``."""
         return self.seconds[TORCH] / self.seconds[self.ours]
+
+
+@dataclass(frozen=True)
+class Report(Generic[AnyRow]):
+    """One run: what ``--json`` writes."""
+
+    benchmark: str
+    environment: dict[str, Any]
+    rows: list[AnyRow]
+    host_seconds: dict[str, float]
+    """What a call costs the host."""
 
 
 def measured(functions: dict[str, measure.Function], x: Tensor) -> dict[str, Any]:
