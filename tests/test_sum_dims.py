@@ -56,12 +56,12 @@ def check(x: torch.Tensor, dim: int | tuple[int, ...], what: object = None) -> N
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows(length: int, device: torch.device) -> None:
-    for rows in (1, 2, 3, 37, 1000):
+    for rows in (1, 2, 3, 37, 1000, 5003):
         if rows * length <= 10**6:
             check(values(rows, length).to(device), 1)
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9, 31, 32, 33, 100, 1025, 40001])
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 64, 65, 100, 1025, 40001])
 def test_columns(length: int, device: torch.device) -> None:
     for width, outer in itertools.product(WIDTHS, (1, 3)):
         if outer * length * width <= (2 * 10**6 if outer > 1 else POOL):
@@ -78,9 +78,11 @@ def test_wide_columns(width: int, device: torch.device) -> None:
 def test_dtypes(dtype: torch.dtype, device: torch.device) -> None:
     for length, rows in itertools.product((3, 4, 7, 8, 32, 33, 100, 129, 1000, 4097), (1, 37)):
         check(values(rows, length, dtype=dtype).to(device), 1)
-    for length, width, outer in itertools.product((2, 9, 100, 1025), (2, 3, 5, 8, 12, 16, 31, 32, 33, 100), (1, 3)):
+    for length in (2, 3, 4, 8, 16):
+        check(values(5003, length, dtype=dtype).to(device), 1)
+    for length, width, outer in itertools.product((2, 9, 33, 100, 1025), (2, 3, 5, 8, 12, 16, 31, 32, 33, 100), (1, 3)):
         check(values(outer, length, width, dtype=dtype).to(device), 1)
-    for length, width in ((2, 40001), (8, 4096), (9, 4097)):
+    for length, width in ((2, 40001), (8, 4096), (8, 80_000), (9, 4097), (9, 60_001), (64, 300), (64, 9000)):
         check(values(length, width, dtype=dtype).to(device), 0)
     check(values(3, 40001, dtype=dtype).to(device), 1)
     check(values(40001, 5, dtype=dtype).to(device), 0)
@@ -142,6 +144,10 @@ def test_orders_of_memory(shape: tuple[int, int, int], device: torch.device) -> 
         ((8, 3, 56, 56), (0, 2, 3)),
         ((8, 3, 15, 17), (0, 2, 3)),
         ((32, 64, 7, 7), (0, 2, 3)),
+        ((9, 300, 7, 7), (0, 2, 3)),
+        ((30, 300, 7, 7), (0, 2, 3)),
+        ((85, 300, 7, 7), (0, 2, 3)),
+        ((20, 300, 12, 12), (0, 2, 3)),
         ((3, 5, 1, 1), (0, 2, 3)),
         ((64, 3, 40, 40), (0, 2, 3)),
         ((5, 7, 10003), (0, 2)),
@@ -362,6 +368,8 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], int | tuple[int, ...], Callable[[torch
     "columns": ((1000, 257), 0, lambda x: x),
     "wide columns": ((1000, 256), 0, lambda x: x),
     "few rows": ((3, 40_004), 0, lambda x: x),
+    "some rows": ((33, 257), 0, lambda x: x),
+    "planes": ((24, 260, 7, 7), (0, 2, 3), lambda x: x),
     "inner": ((3, 100, 65), 1, lambda x: x),
     "apart": ((9, 3, 30, 30), (0, 2, 3), lambda x: x),
     "channels_last": ((9, 30, 30, 3), (0, 2, 3), lambda x: x.permute(0, 3, 1, 2)),

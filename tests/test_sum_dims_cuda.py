@@ -44,10 +44,12 @@ CONTIGUOUS = {
     "odd columns": Kind((2**13 + 1, 257), 0),
     "few rows": Kind((8, 2**18), 0),
     "2 rows": Kind((2, 2**20 + 4), 0),
+    "33 rows": Kind((33, 1000), 0),
     "inner": Kind((16, 300, 1000), 1),
     "inner and outer": Kind((16, 300, 1000), (0, 1)),
     "apart": Kind((32, 3, 112, 112), (0, 2, 3)),
     "apart, odd": Kind((33, 3, 55, 55), (0, 2, 3)),
+    "planes": Kind((90, 300, 7, 7), (0, 2, 3)),
 }
 KINDS = CONTIGUOUS | {
     "misaligned rows": Kind((512, 4097), 1, lambda x: x[:, 1:]),

@@ -81,8 +81,8 @@ class Launcher {
   bool tiny_rows() const {
     if (p_.family != Family::tiny_rows || p_.width != kN) return false;
     sum_tiny_rows<kN, In, Acc, Out>
-        <<<blocks_for(l_.problem.outputs, p_.threads * whole_rows(kN, sizeof(In)).rows), p_.threads, 0, stream_>>>(
-            short_rows());
+        <<<blocks_for(l_.problem.outputs, p_.threads * kTinyItems<kN, In, Out> * kWholeRows<kN, sizeof(In)>.rows),
+           p_.threads, 0, stream_>>>(short_rows());
     return true;
   }
 
@@ -115,11 +115,14 @@ class Launcher {
     return true;
   }
 
-  template <int kVector, int kRows>
+  template <int kVector, int kRows, int kParts>
   bool few_rows() const {
     if (p_.family != Family::few_rows || p_.vector != kVector || p_.loads != kRows) return false;
-    sum_few_rows<kVector, kRows, In, Acc, Out>
-        <<<blocks_for(l_.problem.outputs, int64_t{p_.threads} * kVector), p_.threads, 0, stream_>>>(matrix());
+    if (p_.width != kWarpSize / kParts) return false;
+    const Problem& p = l_.problem;
+    const FewRows<In, Out> rows{data(), result(), p.outputs, p.reduced.stride[0], static_cast<int>(p.n)};
+    sum_few_rows<kVector, kRows, kParts, In, Acc, Out>
+        <<<blocks_for(p.outputs * kParts, int64_t{p_.threads} * kVector), p_.threads, 0, stream_>>>(rows);
     return true;
   }
 
@@ -216,9 +219,13 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
                     kernel.template common_rows<Layout::shifted, Shifted>());
     case Layout::runs:
       return status(kernel.template common_rows<Layout::runs, Runs>());
-    case Layout::pitched:
+    case Layout::pitched: {
+      constexpr int kLoads = grid_loads(Layout::pitched, sizeof(Acc));
       return status(kernel.template block<Pitched, 128, 4, true>() ||
+                    kernel.template block<Stepped, 256, kLoads, true>() ||
+                    kernel.template block<Stepped, 256, 2 * kLoads, true>() ||
                     kernel.template common_rows<Layout::pitched, Pitched>());
+    }
     case Layout::strided:
       return status(kernel.template block<Strided, 128, 4, true>() ||
                     kernel.template common_rows<Layout::strided, Strided>());
@@ -248,8 +255,10 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
                     kernel.template staged_rows<4>() || kernel.template staged_rows<8>() ||
                     kernel.template staged_rows<16>() || kernel.template staged_rows<32>());
     case Family::few_rows:
-      return status(kernel.template few_rows<kVector, 2>() || kernel.template few_rows<kVector, 4>() ||
-                    kernel.template few_rows<kVector, 8>() || kernel.template few_rows<1, 8>());
+      return status(kernel.template few_rows<kVector, 2, 1>() || kernel.template few_rows<kVector, 4, 1>() ||
+                    kernel.template few_rows<kVector, 8, 1>() || kernel.template few_rows<1, 8, 1>() ||
+                    kernel.template few_rows<1, 8, 2>() || kernel.template few_rows<1, 8, 4>() ||
+                    kernel.template few_rows<1, 8, 8>());
     case Family::narrow_columns:
       return status(kernel.template narrow_columns<2>() || kernel.template narrow_columns<3>() ||
                     kernel.template narrow_columns<4>() || kernel.template narrow_columns<5>() ||

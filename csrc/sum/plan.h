@@ -40,7 +40,7 @@ enum class Family {
   small_rows,      // short_rows.cuh: some lanes an output
   staged_rows,     // short_rows.cuh: tiles of many outputs in shared memory
   columns,         // columns.cuh: outputs side by side
-  few_rows,        // columns.cuh, for up to 8 rows
+  few_rows,        // columns.cuh, for up to 64 rows
   narrow_columns,  // narrow_columns.cuh: 2 to 32 outputs side by side, in memory without a gap
 };
 
@@ -58,8 +58,8 @@ struct Plan {
   Family family;
   Layout layout = Layout::strided;  // of rows
   int threads = 0;                  // of a block; columns: blockDim.x * blockDim.y
-  int width = 0;  // rows: of an output that shares a block, or 0; columns: blockDim.x; small_rows, staged_rows: lanes a
-                  // row; tiny_rows: n; narrow_columns: columns
+  int width = 0;     // rows: of an output that shares a block, or 0; columns: blockDim.x; few_rows: lanes side by side;
+                     // small_rows, staged_rows: lanes a row; tiny_rows: n; narrow_columns: columns
   int vector = 0;    // columns: neighbours a thread
   int loads = 0;     // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows
   int tiles = 0;     // that many such loads a thread, a power of two; staged_rows: rows of a tile
@@ -88,6 +88,8 @@ constexpr int kMaxTiles = 1024;          // of a block of rows
 constexpr int kWarpThreads = 128;        // of sum_warp
 constexpr int kColumnRows = 16;          // loads of a thread of sum_columns
 constexpr int kStridesRows = 8;          // the same where rows are not one stride apart, or elements are converted
+constexpr int kFewRows = 8;              // of a thread of sum_few_rows
+constexpr int kMaxFewRowsParts = 8;      // lanes that a column has there
 constexpr int kMaxCounterLevels = 17;    // of a thread of sum_columns: 65536 batches
 constexpr int kCounterBytes = 96 << 10;  // that the counters of a block may take; GPUs have 99 KiB at least
 constexpr int kMaxSegmentsAPart = 1024;  // that a part of the last block of a column folds

@@ -206,7 +206,75 @@ struct Pitch {
         stride(static_cast<int>(s.stride[0])),
         jump(s.dims > 1 ? static_cast<int>(s.stride[1] - s.size[0].value * s.stride[0]) : 0) {}
   __device__ int turned(uint32_t i) const { return static_cast<int>(size.divide(i)) * jump; }
-  __device__ int offset(uint32_t i) const { return static_cast<int>(i) * stride + turned(i); }
+
+  /// Where element i lies, with next() element i + kWarpSize, and so on.
+  class Cursor {
+   public:
+    __device__ Cursor(const Pitch& pitch, int64_t i) : pitch_(pitch), i_(static_cast<uint32_t>(i)) {}
+    __device__ int offset() const { return static_cast<int>(i_) * pitch_.stride + pitch_.turned(i_); }
+    __device__ void next() { i_ += kWarpSize; }
+
+   private:
+    const Pitch& pitch_;
+    uint32_t i_;
+  };
+};
+
+/// The same by one division for all: kWarpSize elements on is as many turns on as ever, or one more. Faster where all
+/// warps find all their loads at once, as those of sum_block do (H200, (128, 512, 7, 7) over dimensions 0, 2 and 3: 5.3
+/// us, with divisions 5.9), slower in a loop ((64, 3, 225, 225): 14.6 instead of 14.2).
+struct Steps : Pitch {
+  int left;  // elements beyond the turns that kWarpSize of them take
+  int step;  // from an element to the one kWarpSize on, if no more turns than these end between them
+
+  explicit Steps(const Strides& s)
+      : Pitch(s),
+        left(static_cast<int>(kWarpSize % size.value)),
+        step(kWarpSize * stride + static_cast<int>(kWarpSize / size.value) * jump) {}
+
+  class Cursor {
+   public:
+    __device__ Cursor(const Steps& steps, int64_t i) : steps_(steps) {
+      const auto index = static_cast<uint32_t>(i);
+      const uint32_t turn = steps.size.divide(index);
+      to_turn_ = static_cast<int>(index - turn * length()) - static_cast<int>(length());
+      offset_ = index * steps.stride + turn * steps.jump;
+    }
+    __device__ int offset() const { return static_cast<int>(offset_); }
+    __device__ void next() {
+      to_turn_ += steps_.left;
+      offset_ += steps_.step;
+      if (to_turn_ >= 0) {
+        to_turn_ -= static_cast<int>(length());
+        offset_ += steps_.jump;
+      }
+    }
+
+   private:
+    __device__ uint32_t length() const { return static_cast<uint32_t>(steps_.size.value); }
+
+    const Steps& steps_;
+    int to_turn_;      // how far, below 0, the next turn begins
+    uint32_t offset_;  // wraps, past the last element
+  };
+};
+
+/// The same in any number of dimensions.
+struct AnyStrides {
+  Strides strides;
+
+  explicit AnyStrides(const Strides& s) : strides(s) {}
+
+  class Cursor {
+   public:
+    __device__ Cursor(const AnyStrides& any, int64_t i) : strides_(any.strides), i_(i) {}
+    __device__ int64_t offset() const { return strides_.offset(i_); }
+    __device__ void next() { i_ += kWarpSize; }
+
+   private:
+    const Strides& strides_;
+    int64_t i_;
+  };
 };
 
 /// Runs of a multiple of 16 bytes, each starting at a multiple of 16 bytes, such as the planes of one channel.
@@ -243,7 +311,7 @@ struct Runs : Groups<Runs<In, Acc, kLoads>, In, Acc, kLoads> {
 };
 
 /// Elements one by one, one a lane and load, in the row-major order of their index. Coalesced as far as the innermost
-/// stride allows. Offsets: Pitch or Strides.
+/// stride allows. Offsets: one of those above.
 template <typename InT, typename AccT, int kLoads, typename Offsets>
 struct Elements {
   using In = InT;
@@ -259,9 +327,10 @@ struct Elements {
   Elements(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
   __device__ Row row(int64_t i) const { return a + kept.offset(i); }
   __device__ Acc chunk(Row row, int64_t first, unsigned lane) const {
+    typename Offsets::Cursor cursor(reduced, first + lane);
     In element[kLoads];
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) element[u] = row[reduced.offset(first + u * kWarpSize + lane)];
+    for (int u = 0; u < kLoads; ++u, cursor.next()) element[u] = row[cursor.offset()];
     Acc x[kLoads];
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) x[u] = convert<Acc>(element[u]);
@@ -269,12 +338,12 @@ struct Elements {
   }
 
   __device__ Acc ragged_chunk(Row row, int64_t first, int64_t n, unsigned lane) const {
+    typename Offsets::Cursor cursor(reduced, first + lane);
     Acc x[kLoads];
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) {
-      const int64_t i = first + u * kWarpSize + lane;
+    for (int u = 0; u < kLoads; ++u, cursor.next()) {
       x[u] = identity<Acc>();
-      if (i < n) x[u] = convert<Acc>(row[reduced.offset(i)]);
+      if (first + u * kWarpSize + lane < n) x[u] = convert<Acc>(row[cursor.offset()]);
     }
     return fold_exchange(x, lane);
   }
@@ -284,8 +353,12 @@ struct Elements {
 template <typename In, typename Acc, int kLoads>
 using Pitched = Elements<In, Acc, kLoads, Pitch>;
 
+/// The same, for sum_block.
+template <typename In, typename Acc, int kLoads>
+using Stepped = Elements<In, Acc, kLoads, Steps>;
+
 /// At any strides.
 template <typename In, typename Acc, int kLoads>
-using Strided = Elements<In, Acc, kLoads, Strides>;
+using Strided = Elements<In, Acc, kLoads, AnyStrides>;
 
 }  // namespace reduce_ops::sum

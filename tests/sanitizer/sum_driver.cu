@@ -120,6 +120,9 @@ int main(int argc, char** argv) {
   }
   int runs = 0;
   int wrong = 0;
+  for (const int64_t outer : {9, 30, 90}) {  // planes of many channels
+    for (const int64_t plane : {49, 64}) shapes.push_back({outer, 300, plane, Over::outer_and_columns, 0, 1, 0});
+  }
   for (const Shape& s : shapes) {
     if (s.outer * s.rows * s.columns > largest) continue;
     runs += 4;
