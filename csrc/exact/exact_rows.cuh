@@ -165,6 +165,9 @@ __device__ void add_run(Warp<In>& warp, const In* row, int64_t n, unsigned numbe
 #pragma unroll
       for (int u = 0; u < kLoads; ++u) next[u] = sum::load_once(p + u * kWarpSize);
     }
+    // Or ptxas puts these loads off until some of the additions are done (H200, float32 2^24: 20.4 us instead of 19.9;
+    // bfloat16 2^24: 16.0 instead of 14.5; float64 2^27: 299 instead of 284).
+    __syncwarp();
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) add_group(load[u]);
     if (!more) return;
