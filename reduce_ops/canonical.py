@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from reduce_ops import _library
 
@@ -71,4 +72,4 @@ def sum(
 
 def dims(dim: int | Sequence[int] | None) -> int | Sequence[int] | None:
     """Return dim as operators take it: while a graph is traced it may be symbolic, which they take in a list only."""
-    return [dim] if isinstance(dim, int) and torch.compiler.is_compiling() else dim
+    return [dim] if is_dynamo_compiling() and isinstance(dim, int) else dim

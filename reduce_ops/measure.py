@@ -22,6 +22,9 @@ HOST_N = 1024
 RUN_SECONDS = 0.2
 """How long the calls of a function are timed for on the clock, at least."""
 
+TURNS = 4
+"""Turns in which functions share that time out, so that a clock or a neighbour that drifts meets all of them."""
+
 
 @dataclass(frozen=True)
 class Time:
@@ -63,13 +66,17 @@ def _timer_times(functions: Mapping[str, Function], x: Tensor, tick: Callable[[]
         Timer,  # with nvcc but no GPU it warns when imported: only who times is to see that
     )
 
-    times = {}
-    for name, function in functions.items():
-        timer = Timer("function(x)", globals={"function": function, "x": x}, num_threads=torch.get_num_threads())
-        measurement = timer.blocked_autorange(min_run_time=RUN_SECONDS)
-        times[name] = _summarise(measurement.times)
-        tick()
-    return times
+    timers = {
+        name: Timer("function(x)", globals={"function": function, "x": x}, num_threads=torch.get_num_threads())
+        for name, function in functions.items()
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for turn in range(TURNS):
+        for name, timer in timers.items():
+            seconds[name] += timer.blocked_autorange(min_run_time=RUN_SECONDS / TURNS).times
+            if turn == TURNS - 1:
+                tick()
+    return {name: _summarise(of_function) for name, of_function in seconds.items()}
 
 
 def _graph_times(
