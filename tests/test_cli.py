@@ -362,7 +362,7 @@ def test_race_of_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: p
     for picture in (plot, tmp_path / "exact_errors.png"):
         assert picture.read_bytes().startswith(b"\x89PNG")
     table = capfd.readouterr().out
-    for text in ("float32 4096", "float32 2^14, cancellation", "float32 (3, 300) along 1", "of reduce.sum"):
+    for text in ("float32 4096", "float32 2^14, cancellation", "float32 (3, 300) along 1", "reduce.sum_exact"):
         assert f" {text} " in table
     checked = sum(row["checked"] for row in rows)
     assert f"{checked} results of reduce.sum_exact compared with sums of Python integers, rounded once: 0 of" in table
