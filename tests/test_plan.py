@@ -99,10 +99,22 @@ def test_neighbouring_threads_take_neighbouring_elements_of_permuted_dimensions(
     assert plan(meta(64, 200, 512).permute(2, 0, 1), 2) == plan(meta(64, 200, 512), 1)
 
 
-@pytest.mark.parametrize(("batch", "threads", "loads"), [(9, 128, 4), (32, 128, 16), (80, 256, 16), (128, 224, 32)])
-def test_a_block_takes_the_planes_of_a_channel_at_once(batch: int, threads: int, loads: int) -> None:
-    p = plan(meta(batch, 512, 7, 7), [0, 2, 3])
-    assert (p.layout, p.threads, p.loads, p.tiles, p.segments) == ("pitched", threads, loads, 1, 1)
+@pytest.mark.parametrize(
+    ("batch", "side", "layout", "threads", "loads"),
+    [
+        (9, 7, "pitched", 128, 4),
+        (32, 7, "pitched", 128, 16),
+        (80, 7, "pitched", 256, 16),
+        (128, 7, "pitched", 224, 32),
+        (64, 8, "runs", 256, 4),
+        (128, 8, "runs", 512, 4),
+    ],
+)
+def test_a_block_takes_the_planes_of_a_channel_at_once(
+    batch: int, side: int, layout: str, threads: int, loads: int
+) -> None:
+    p = plan(meta(batch, 512, side, side), [0, 2, 3])
+    assert (p.layout, p.threads, p.loads, p.tiles, p.segments) == (layout, threads, loads, 1, 1)
 
 
 @given(data=st.data())
@@ -149,6 +161,9 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.segments == 1 or p.segments * outputs <= slots
     elif p.family == "few_rows":
         assert n <= p.loads * 32 // p.width
+        assert p.threads in (64, 256)
+        assert 32 % p.width == 0
+        assert outputs % p.vector == 0
     elif p.family == "staged_rows":
         assert n <= max(8 * p.width, 1024 if p.width == 32 else 0)
         assert (p.tiles * n + elements) * x.element_size() <= 12 * 1024 + 16

@@ -73,24 +73,7 @@ __device__ Sums<kVector, Acc> fold_packs(const Pack<kVector, In> (&pack)[kRows])
   return sum;
 }
 
-/// The sums of rows first, ..., first + kRows - 1 of the columns that begin at p. kOneStride: `rows` has one dimension.
-template <int kVector, int kRows, bool kOneStride, bool kOnce, typename Acc, typename In>
-__device__ Sums<kVector, Acc> fold_rows(const In* p, const Strides& rows, int64_t first) {
-  using Load = Pack<kVector, In>;
-  Load pack[kRows];
-  if constexpr (kOneStride) {
-    const int64_t stride = rows.stride[0];
-    p += first * stride;
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + r * stride);
-  } else {
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + rows.offset(first + r));
-  }
-  return fold_packs<Acc>(pack);
-}
-
-/// The same of rows of which those from `count` on are missing, and 0 in `pack`.
+/// The same where rows from `count` on are missing, and 0 in `pack`.
 template <typename Acc, int kVector, int kRows, typename In>
 __device__ Sums<kVector, Acc> fold_packs_left(const Pack<kVector, In> (&pack)[kRows], int count) {
   if constexpr (std::is_integral_v<Acc>) {
@@ -108,7 +91,24 @@ __device__ Sums<kVector, Acc> fold_packs_left(const Pack<kVector, In> (&pack)[kR
   }
 }
 
-/// fold_rows of rows of which those from `count` on are missing.
+/// The sums of rows first, ..., first + kRows - 1 of the columns that begin at p. kOneStride: `rows` has one dimension.
+template <int kVector, int kRows, bool kOneStride, bool kOnce, typename Acc, typename In>
+__device__ Sums<kVector, Acc> fold_rows(const In* p, const Strides& rows, int64_t first) {
+  using Load = Pack<kVector, In>;
+  Load pack[kRows];
+  if constexpr (kOneStride) {
+    const int64_t stride = rows.stride[0];
+    p += first * stride;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + r * stride);
+  } else {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + rows.offset(first + r));
+  }
+  return fold_packs<Acc>(pack);
+}
+
+/// The same of rows of which those from `count` on are missing.
 template <int kVector, int kRows, bool kOneStride, bool kOnce, typename Acc, typename In>
 __device__ Sums<kVector, Acc> fold_rows_left(const In* p, const Strides& rows, int64_t first, int count) {
   using Load = Pack<kVector, In>;
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(256, kVector == 1 ? 3 : 2)
   }
 }
 
-/// n rows, `stride` elements apart, of `outputs` columns side by side.
+/// What a launch of few rows works on: n of them, `stride` elements apart, of `outputs` columns side by side.
 template <typename In, typename Out>
 struct FewRows {
   const In* data;
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewR
   const int64_t column = (thread / kWarpSize * kWidth + thread % kWidth) * kVector;
   const int first = static_cast<int>(threadIdx.x % kWarpSize) / kWidth * kRows;
   const bool active = column < r.outputs;
-  if (kParts == 1 && !active) return;
+  if (kParts == 1 && !active) return;  // other parts need their lanes for the shuffles
   const int count = active ? r.n - first : 0;
   const In* p = r.data + (column + first * r.stride);
   using Load = Pack<kVector, In>;

@@ -221,9 +221,10 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
       return status(kernel.template common_rows<Layout::runs, Runs>());
     case Layout::pitched: {
       constexpr int kLoads = grid_loads(Layout::pitched, sizeof(Acc));
+      constexpr int kMostLoads = most_block_loads(sizeof(Acc));
       return status(kernel.template block<Pitched, 128, 4, true>() ||
                     kernel.template block<Stepped, 256, kLoads, true>() ||
-                    kernel.template block<Stepped, 256, 2 * kLoads, true>() ||
+                    kernel.template block<Stepped, 256, kMostLoads, true>() ||
                     kernel.template common_rows<Layout::pitched, Pitched>());
     }
     case Layout::strided:

@@ -89,17 +89,18 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
       if (warps <= (many ? 16 : 8)) return plan({static_cast<int>(warps) * kWarpSize, u}, 1, 1);
     }
   }
-  if (layout == Layout::pitched && p.outputs > 1 && many && loads > 512) {
+  if (layout == Layout::pitched && many && loads > 512) {
     // All of an output at once, by as many warps as that takes, if a block can: (32, 2048, 7, 7) takes 5.8 us, with 256
     // threads for each channel 7.3; (128, 512, 7, 7) 5.3, in two turns 6.0 (H200).
-    for (const int u : {grid.loads, 2 * grid.loads}) {
+    for (const int u : {grid.loads, most_block_loads(p.accumulate_size)}) {
       const int64_t threads = ceil_div(loads, kWarpSize * u) * kWarpSize;
       if (threads <= grid.threads) return plan({static_cast<int>(threads), u}, 1, 1);
     }
   }
-  // (64, 512, 8, 8) over dimensions 0, 2 and 3 takes 4.1 us in blocks of 256 threads, 5.6 with 512 x 8 loads for each.
   if (!every_shape && loads <= 512) return plan({128, 4}, 1, 1);
   if (!every_shape && many && loads <= 2048) {
+    // (64, 512, 8, 8) over dimensions 0, 2 and 3 takes 4.1 us in blocks of 256 threads, 5.6 with 512 x 8 loads for
+    // each.
     return plan({static_cast<int>(ceil_div(loads, kWarpSize * 4)) * kWarpSize, 4}, 1, 1);
   }
   if (p.outputs > 1 && many) {
@@ -161,7 +162,8 @@ bool fit(const Problem& p, int64_t segments, int64_t most) {
 
 /// Family::few_rows, or none if that does not fit. vector: columns a thread could take.
 std::optional<Plan> plan_few_rows(const Problem& p, int vector) {
-  // H200, float32: (32, 16384) takes 2.27 us, 2.51 as columns.
+  // One column a thread, in parts, wins for little data: (32, 16384) float32 takes 2.27 us, as columns 2.51; (8, 4096)
+  // 1.57, four columns a thread 1.68, but (4, 4096) 1.55 and 1.54 (H200).
   const bool little = p.n * p.outputs <= int64_t{1} << 19;
   if (p.kernels != Kernels::every || p.reduced.dims != 1 || !is_run(p.kept)) return std::nullopt;
   if (p.n <= (little ? kFewRows / 2 : kFewRows) && (vector == 1 || p.result_aligned)) {

@@ -80,6 +80,9 @@ constexpr int grid_loads(Layout layout, int accumulate_size) {
   return layout == Layout::pitched && accumulate_size <= 4 ? 16 : 8;
 }
 
+/// Single elements that a lane has in flight where a block takes all of an output at once: no block comes after it.
+constexpr int most_block_loads(int accumulate_size) { return 2 * grid_loads(Layout::pitched, accumulate_size); }
+
 /// Threads of a block where there are many.
 constexpr int grid_threads(Layout layout) { return layout == Layout::pitched ? 256 : 512; }
 

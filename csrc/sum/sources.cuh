@@ -230,7 +230,7 @@ struct Steps : Pitch {
   explicit Steps(const Strides& s)
       : Pitch(s),
         left(static_cast<int>(kWarpSize % size.value)),
-        step(kWarpSize * stride + static_cast<int>(kWarpSize / size.value) * jump) {}
+        step(static_cast<int>(kWarpSize * s.stride[0] + kWarpSize / size.value * jump)) {}
 
   class Cursor {
    public:
@@ -255,7 +255,7 @@ struct Steps : Pitch {
 
     const Steps& steps_;
     int to_turn_;      // how far, below 0, the next turn begins
-    uint32_t offset_;  // wraps, past the last element
+    uint32_t offset_;  // wraps on the way, as a jump may be longer than any offset, and past the last element
   };
 };
 
@@ -353,7 +353,7 @@ struct Elements {
 template <typename In, typename Acc, int kLoads>
 using Pitched = Elements<In, Acc, kLoads, Pitch>;
 
-/// The same, for sum_block.
+/// The same with one division a lane.
 template <typename In, typename Acc, int kLoads>
 using Stepped = Elements<In, Acc, kLoads, Steps>;
 

@@ -2,6 +2,7 @@
 // over allocations that end with the last element. Exits with 1 on a wrong state or a slot that was not left empty.
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -127,6 +128,10 @@ int main(int argc, char** argv) {
     }
     shapes.push_back({2500, 1, n, false, 1, 0});
   }
+  // Where there is but one multiprocessor: a warp an output, and so many elements a lane that bins are emptied.
+  shapes.push_back({40, 1, 100, false, 1, 0});
+  shapes.push_back({17, 1, 34000, false, 1, 0});
+  shapes.push_back({1, 1, 550000, false, 1, 0});
   for (const int64_t rows : {1, 7, 33, 1025, 40001}) {
     for (const int64_t columns : {2, 3, 8, 31, 33, 257}) {
       shapes.push_back({1, rows, columns, true, 0, 0});
@@ -138,7 +143,8 @@ int main(int argc, char** argv) {
   for (const Shape& s : shapes) {
     if (s.outer * s.rows * s.columns > largest) continue;
     for (const Gpu& gpu : {Gpu{132, 227 << 10}, Gpu{188, 99 << 10}, Gpu{1, 163 << 10}}) {  // an H200 and others
-      runs += 3;
+      runs += 4;
+      wrong += run<__half, Layout32>(Type::float16, s, gpu, slots);
       wrong += run<__nv_bfloat16, Layout32>(Type::bfloat16, s, gpu, slots);
       wrong += run<float, Layout32>(Type::float32, s, gpu, slots);
       wrong += run<double, Layout64>(Type::float64, s, gpu, slots);

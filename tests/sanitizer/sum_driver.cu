@@ -30,6 +30,7 @@ struct Shape {
   int64_t outer, rows, columns;
   Over over;
   int64_t offset, step, gap;
+  int multiprocessors = 132;  // that the plan is for
 
   bool reduces(int64_t d) const {
     return over == Over::rows ? d == 1 : d == 2 || (d == 0 && over == Over::outer_and_columns);
@@ -58,7 +59,7 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   p.misalignment = static_cast<int>(s.offset * sizeof(In) % 16);
   p.result_aligned = true;
   p.kernels = sizeof(In) == 2 ? Kernels::rows : Kernels::every;
-  l.plan = make_plan(p, /*multiprocessors=*/132);
+  l.plan = make_plan(p, s.multiprocessors);
 
   const std::vector<In> host(length, In{1});
   In* data = nullptr;
@@ -107,7 +108,7 @@ int main(int argc, char** argv) {
       shapes.push_back({300, 1, n, Over::columns, offset, 1, 1});
     }
   }
-  for (const int64_t rows : {1, 2, 7, 8, 9, 33, 1025, 40001}) {
+  for (const int64_t rows : {1, 2, 4, 7, 8, 9, 17, 33, 1025, 40001}) {
     for (const int64_t columns : {2, 3, 5, 6, 7, 8, 9, 12, 16, 32, 33, 64, 257, 1000}) {
       for (const Over over : {Over::rows, Over::columns, Over::outer_and_columns}) {
         shapes.push_back({1, rows, columns, over, 0, 1, 0});
@@ -118,11 +119,14 @@ int main(int argc, char** argv) {
       }
     }
   }
+  shapes.push_back({1, 8, 65552, Over::rows, 0, 1, 0});  // few rows, but not of little data
+  for (const int64_t outer : {3, 21, 41, 84}) {          // planes of channels that are many for such a GPU
+    for (const int64_t plane : {25, 49, 64}) {
+      shapes.push_back({outer, 16, plane, Over::outer_and_columns, 0, 1, 0, /*multiprocessors=*/8});
+    }
+  }
   int runs = 0;
   int wrong = 0;
-  for (const int64_t outer : {9, 30, 90}) {  // planes of many channels
-    for (const int64_t plane : {49, 64}) shapes.push_back({outer, 300, plane, Over::outer_and_columns, 0, 1, 0});
-  }
   for (const Shape& s : shapes) {
     if (s.outer * s.rows * s.columns > largest) continue;
     runs += 4;
