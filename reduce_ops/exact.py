@@ -131,8 +131,8 @@ def exact_round(state: Tensor, *, dtype: torch.dtype) -> Tensor:
 
     Returns:
         The sums, of the sizes of ``state`` without the last dimension (the last two if ``dtype`` is complex). On a GPU,
-        where looking at a state would mean to wait for it, a float of which word 0 is none that up to 2**30 states of
-        this layout add up to is NaN, instead of the error.
+        where looking at a state would mean to wait for it, one of floats whose word 0 is none that up to 2**30 states
+        of this layout add up to rounds to NaN, instead of the error, and one of integers is not checked.
 
     Raises:
         NotImplementedError: ``state`` is sparse, nested or quantized, or ``dtype`` has no sum.

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.distributed import ProcessGroup
 from torch.distributed.distributed_c10d import Store, _get_process_group_store
 from torch.distributed.tensor import DTensor
@@ -80,7 +81,7 @@ def _result(x: Tensor, dim: int | Sequence[int] | None, keepdim: bool, dtype: to
         raise TypeError(f"sum_exact: x is of type {type(x).__name__}; accepted is a tensor")
     if isinstance(x, DTensor):
         raise TypeError("sum_exact: a DTensor knows its group; reduce_ops.sum_exact sums it")
-    if x.requires_grad and torch.is_grad_enabled():
+    if (x.requires_grad and torch.is_grad_enabled()) or forward_ad.unpack_dual(x).tangent is not None:
         raise RuntimeError("sum_exact: a sum over a process group has no gradient; pass x.detach(), or a DTensor")
     if x.layout != torch.strided or x.is_nested or x.is_quantized:  # without data there may be no such tensor
         return exact.sum_exact(x, dim, keepdim, dtype=dtype)
@@ -134,6 +135,8 @@ class _Notes:
 
     store: Store
     """A connection of its own: who waits on one keeps others from using it, such as the watchdog of NCCL."""
+    prefix: str
+    """Of the keys."""
     calls: int = 0
     first: str = ""
     """What the first process to come to the call before wrote down."""
@@ -153,8 +156,12 @@ def _compare(said: str, group: ProcessGroup) -> str:
     """
     notes = _NOTES.get(group)
     if notes is None:
-        notes = _NOTES[group] = _Notes(_get_process_group_store(group).clone())
-    store, prefix = notes.store, "reduce_ops.sum_exact"
+        store = _get_process_group_store(group).clone()
+        # A group that is made anew on the same store finds what the one before wrote there.
+        world = dist.get_world_size(group)
+        before = (store.add(f"reduce_ops.sum_exact/{world}/processes", 1) - 1) // world
+        notes = _NOTES[group] = _Notes(store, f"reduce_ops.sum_exact/{world}/{before}")
+    store, prefix = notes.store, notes.prefix
     end, other = f"{prefix}/{notes.calls}/end", f"{prefix}/{notes.calls}/other"
 
     mine = f"{notes.calls}: rank {dist.get_rank(group)} passed {said}"

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
+from torch.autograd import forward_ad
 
 from processes import spawn
 from support import assert_same_bits, random_values
@@ -119,11 +121,17 @@ def mistakes(device: str) -> None:
         with pytest.raises(ValueError, match="have to pass the same, but rank . passed .* and rank . passed"):
             wrong()
         assert sum_exact(x).item() == 12 * dist.get_world_size()
+
+    def dual() -> torch.Tensor:
+        with forward_ad.dual_level():
+            return sum_exact(forward_ad.make_dual(x, x) if odd else x)
+
     nested = torch.nested.nested_tensor([x, x[:2]], layout=torch.jagged)
     failing: tuple[tuple[Callable[[], object], type[Exception], str], ...] = (
         (lambda: sum_exact(x, 2 if odd else 0), IndexError, "[Dd]imension"),
         (lambda: sum_exact(x.cfloat() if odd else x, dtype=torch.float32), RuntimeError, "complex"),
         (lambda: sum_exact(x.clone().requires_grad_() if odd else x), RuntimeError, "has no gradient"),
+        (dual, RuntimeError, "has no gradient"),
         (
             lambda: sum_exact(x.to_sparse() if odd else x),
             NotImplementedError,
@@ -150,6 +158,27 @@ def one_does_not_come(device: str) -> None:
     else:
         with pytest.raises(dist.DistError):
             sum_exact(x)
+
+
+def groups_made_anew(device: str) -> None:
+    """On the store of the group before, as torchrun's are: what that one wrote there is none of their business."""
+    from torch.distributed.distributed_c10d import _get_default_store
+
+    from reduce_ops.distributed import sum_exact
+
+    rank, world, backend, store = dist.get_rank(), dist.get_world_size(), dist.get_backend(), _get_default_store()
+    ones = torch.ones(3, device=device)
+    for calls in (3, 1, 0):
+        dist.barrier()
+        dist.destroy_process_group()
+        dist.init_process_group(
+            backend, store=store, rank=rank, world_size=world, timeout=timedelta(seconds=PATIENCE[device])
+        )
+        for _ in range(calls):
+            assert sum_exact(ones) == 3 * world
+        with pytest.raises(ValueError, match="have to pass the same"):
+            sum_exact(ones.double() if rank == 1 else ones)
+        assert sum_exact(ones) == 3 * world
 
 
 def sums_of_dtensors(
@@ -234,6 +263,10 @@ def test_five(device: torch.device) -> None:
 
 def test_a_process_that_does_not_come_is_an_error_in_the_others(device: torch.device) -> None:
     spawn([one_does_not_come], device, 3, seconds=PATIENCE[device.type])
+
+
+def test_groups_made_anew(device: torch.device) -> None:
+    spawn([groups_made_anew], device, 2)
 
 
 def test_the_benchmark_of_many_processes(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 // From run-time types and plans to kernels.
 
-#include <algorithm>
-
 #include "exact/exact_columns.cuh"
 #include "exact/exact_kernels.h"
 #include "exact/exact_rows.cuh"

@@ -36,9 +36,9 @@ int segments_of(int64_t wanted, int64_t n, int64_t outputs, int element_size) {
 
 /// Blocks of a run: as many warps as there are chunks for. Each has bins to clear and to add up in the end, and each
 /// block has a segment to publish, so small sums take fewer: a block a multiprocessor up to 2^24 elements, of 8 warps
-/// up to 1 MiB of float32, 2 of 16 bits (H200, float32, us: 2^18 in 64 blocks of 8 warps 4.0, of 16 warps 4.5; 2^19 in
-/// 128 of 8 warps 5.1, of 16 4.7; 2^20 in 132 blocks 5.2, in 256 6.5; 2^22 in 132 8.4, in 264 9.9; 2^24 in 132 19.9, in
-/// 264 21.1; 2^26 in 132 67.7, in 264 64.1).
+/// up to 1 MiB of float32, 2 of narrower ones (H200, float32, us: 2^18 in 64 blocks of 8 warps 4.0, of 16 warps 4.5;
+/// 2^19 in 128 of 8 warps 5.1, of 16 4.7; 2^20 in 132 blocks 5.2, in 256 6.5; 2^22 in 132 8.4, in 264 9.9; 2^24 in
+/// 132 19.9, in 264 21.1; 2^26 in 132 67.7, in 264 64.1).
 Plan plan_run(const Problem& p, int element_size, const Gpu& gpu) {
   const int64_t groups = p.n * element_size / 16;
   const bool small = groups <= (element_size == 4 ? 1 << 16 : 1 << 17) && element_size < 8;

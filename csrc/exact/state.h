@@ -86,8 +86,9 @@ REDUCE_OPS_ANYWHERE inline void write_kinds(std::int64_t* words, Kinds kinds) {
 /// Whether word 0 can be that of up to 2^30 states of this layout.
 template <typename Layout>
 REDUCE_OPS_ANYWHERE inline bool is_header(std::int64_t header) {
-  const std::int64_t count = header & static_cast<std::int64_t>(kLimbMask);
-  return count <= std::int64_t{1} << kCountBits && header == count * Layout::kOne;
+  const std::uint64_t count = static_cast<std::uint64_t>(header) & kLimbMask;
+  const std::uint64_t of_so_many = count * static_cast<std::uint64_t>(Layout::kOne);  // wraps, as the sum did
+  return count <= std::uint64_t{1} << kCountBits && static_cast<std::uint64_t>(header) == of_so_many;
 }
 
 /// Resolves carries.
