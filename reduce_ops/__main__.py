@@ -161,7 +161,7 @@ def _explain(options: argparse.Namespace) -> int:
 def _draw(explanation: Explanation, options: argparse.Namespace) -> int:
     from reduce_ops import pictures
 
-    _check_folders(options.parser, {"--plot": options.plot})
+    _check_files(options.parser, {"--plot": options.plot})
     if options.against or options.json:
         options.parser.error("argument --plot: goes with neither --against nor --json")
     try:
@@ -175,7 +175,7 @@ def _profile(options: argparse.Namespace) -> int:
     from reduce_ops import profile
 
     parser: argparse.ArgumentParser = options.parser
-    _check_folders(parser, {"--json": options.json})
+    _check_files(parser, {"--json": options.json})
     try:
         report = profile.run(options.n, options.rungs)
     except profile.ProfileError as error:
@@ -185,15 +185,26 @@ def _profile(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_folders(parser: argparse.ArgumentParser, files: dict[str, Path | None]) -> None:
-    for name, path in files.items():  # before minutes of measuring
-        if path and (not path.parent.is_dir() or not os.access(path.parent, os.W_OK)):
+def _check_files(parser: argparse.ArgumentParser, files: dict[str, Path | None]) -> None:
+    """Exit, before minutes of measuring, where a file could not be written in the end."""
+    from reduce_ops.pictures import FORMATS
+
+    for name, path in files.items():
+        if path is None:
+            continue
+        if path.is_dir():
+            parser.error(f"argument {name}: {path} is a folder")
+        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
             parser.error(f"argument {name}: {path.parent} is not a folder that can be written to")
+        if path.exists() and not os.access(path, os.W_OK):
+            parser.error(f"argument {name}: {path} is not a file that can be written to")
+        if name == "--plot" and path.suffix not in FORMATS:
+            parser.error(f"argument --plot: {path}: accepted are {' and '.join(FORMATS)} files")
 
 
 def _bench(options: argparse.Namespace) -> int:
     parser: argparse.ArgumentParser = options.parser
-    _check_folders(parser, {"--json": options.json, "--plot": options.plot})
+    _check_files(parser, {"--json": options.json, "--plot": options.plot})
     if options.race == "ladder":
         if options.plot:
             parser.error("argument --plot: only the other races are drawn; --report draws the ladder")

@@ -20,18 +20,19 @@ class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
     """Context in which ``torch.sum`` is ``reduce.sum``, in every thread of the process, forward and backward.
 
     It covers ``aten::sum`` with and without dimensions, with ``out=`` too, on CPUs and CUDA devices, and so all that
-    PyTorch computes by calling it: ``torch.sum``, ``Tensor.sum``, losses with ``reduction="sum"``, gradients of
-    broadcasts (biases, scales, ``expand``), ``sum_to_size``, and on a CPU ``torch.mean``. Under ``torch.compile``,
-    Inductor hands the same sums to ``reduce.sum``, also those that an operator was decomposed into (of a softmax, say),
-    at the price that they are no longer fused with what surrounds them. Those results have the same bits on every
-    device, in every run and at any strides, as long as the summed values have.
+    PyTorch computes by calling it: ``torch.sum``, ``Tensor.sum``, elementwise losses with ``reduction="sum"`` (such as
+    ``mse_loss``), gradients of broadcasts (biases, scales, ``expand``), ``sum_to_size``, and on a CPU ``torch.mean``.
+    Under ``torch.compile``, Inductor hands the same sums to ``reduce.sum``, also those that an operator was decomposed
+    into (of a softmax, say), at the price that they are no longer fused with what surrounds them. Those results have
+    the same bits on every device, in every run and at any strides, as long as the summed values have.
 
     It does **not** cover what other kernels add: matrix products, convolutions and attention (cuBLAS, cuDNN,
-    FlashAttention, oneDNN), ``torch.mean``, losses with ``reduction="mean"`` and means under ``torch.compile``, norms,
-    variances and softmax in eager mode, batch, layer and group normalization, ``cumsum``, ``prod``, ``index_add``,
-    ``scatter_add`` and embedding gradients, ``einsum``, ``nansum``, sparse and nested tensors, sums across processes,
-    and the gradients that are accumulated where a tensor was used more than once. Of those that differ from run to run
-    ``torch.use_deterministic_algorithms`` takes care.
+    FlashAttention, oneDNN), ``torch.mean``, losses with ``reduction="mean"`` and means under ``torch.compile``; in
+    eager mode ``cross_entropy``, ``nll_loss`` and the multi-margin losses with ``reduction="sum"`` (sum what
+    ``reduction="none"`` gives instead), norms, variances and softmax; batch, layer and group normalization, ``cumsum``,
+    ``prod``, ``index_add``, ``scatter_add`` and embedding gradients, ``einsum``, ``nansum``, sparse and nested tensors,
+    sums across processes, and the gradients that are accumulated where a tensor was used more than once. Of those that
+    differ from run to run ``torch.use_deterministic_algorithms`` takes care.
 
     On entering and on leaving, compiled functions are dropped (``torch.compiler.reset``), because nothing in them asks
     whether sums are overridden: enter it once around a training, not once a step. No other thread may be summing at
@@ -73,10 +74,17 @@ def _begin(owner: object) -> None:
             raise RuntimeError("override_aten: torch.sum is overridden already; leave that context, or switch it off")
         from torch._inductor import config
 
+        before = config.post_grad_custom_pre_pass
+        inductor_pass = _inductor_pass(before)
         torch.ops.reduce._override_aten(True)
-        _owner, _pass_before = owner, config.post_grad_custom_pre_pass
-        config.post_grad_custom_pre_pass = _inductor_pass(_pass_before)
-        _drop_compiled_functions()
+        try:
+            config.post_grad_custom_pre_pass = inductor_pass
+            _drop_compiled_functions()
+        except BaseException:  # an interrupt: nobody would leave what nobody entered
+            torch.ops.reduce._override_aten(False)
+            config.post_grad_custom_pre_pass = before
+            raise
+        _owner, _pass_before = owner, before
 
 
 def _end(owner: object) -> None:

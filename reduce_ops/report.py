@@ -67,11 +67,17 @@ def read(path: Path) -> Results:
     """
     try:
         results = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ReportError(f"argument --compare: {path} is not readable JSON: {error}") from error
     problem = _problem(results)
     if problem:
         raise ReportError(f"argument --compare: {path} is not what `bench --json` writes: {problem}")
+    try:
+        with tempfile.TemporaryDirectory() as folder:  # before minutes of measuring
+            write(Path(folder) / "report", [results])
+    except Exception as error:  # or matplotlib
+        reason = str(error).partition("\n")[0]
+        raise ReportError(f"argument --compare: {path} cannot be shown: {reason}") from error
     return results  # type: ignore[no-any-return]
 
 
@@ -108,7 +114,7 @@ def _problem_of_cases(results: Results) -> str | None:
             drawn = bench.drawn_rows(report)
             if not drawn or any(READ not in row.seconds for row in drawn):
                 return "it has no row that is drawn"
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except Exception as error:  # whatever a file can make a float or rich say
         return f"a row or what it costs the host is not as it should be: {error}"
     return None
 
@@ -150,7 +156,8 @@ def write(folder: Path, results: Sequence[Results]) -> None:
         folder: Where to; made if it is not there.
         results: Those of this run, then those of others.
     """
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as name:
+    where = folder if folder.is_dir() else folder.parent  # a folder may be a file system of its own
+    with tempfile.TemporaryDirectory(dir=where, prefix=f".{folder.name}.") as name:
         made = Path(name)
         tables: Tables = []
         pictures: dict[str, Path] = {}
@@ -283,7 +290,8 @@ def _page(title: str, tables: Sequence[tuple[str, Rows]], pictures: dict[str, Pa
     parts = []
     for heading, path in pictures.items():
         data = base64.b64encode(path.read_bytes()).decode()
-        parts.append(f'<h2>{heading}</h2>\n<img alt="{heading}" src="data:image/svg+xml;base64,{data}">')
+        text = html.escape(heading)
+        parts.append(f'<h2>{text}</h2>\n<img alt="{text}" src="data:image/svg+xml;base64,{data}">')
     for heading, (first, *rest) in tables:
         parts.append(f"<h2>{html.escape(heading)}</h2>\n<table>\n<thead>{_html_row(first, 'th')}</thead>\n<tbody>")
         parts += [_html_row(row, "td") for row in rest]

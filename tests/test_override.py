@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional
 
 import reduce_ops
-from reduce_ops import override_aten, set_override_aten
+from reduce_ops import override, override_aten, set_override_aten
 from support import assert_same_bits, random_values
 
 ROWS, COLUMNS = 512, 300
@@ -59,6 +59,22 @@ def test_every_way_to_call_a_sum(device: torch.device) -> None:
     with override_aten():
         for call, expected in calls:
             assert_same_bits(call().resolve_conj(), expected.resolve_conj())
+
+
+def test_an_interrupt_while_entering_restores_aten(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    x = values()
+    before = torch.sum(x)
+    with monkeypatch.context() as patch:
+        patch.setattr(override, "_drop_compiled_functions", interrupt)
+        with pytest.raises(KeyboardInterrupt), override_aten():
+            pass
+    assert_same_bits(torch.sum(x), before)
+    with override_aten():
+        assert_same_bits(torch.sum(x), reduce_ops.sum(x))
+    assert_same_bits(torch.sum(x), before)
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex values")

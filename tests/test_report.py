@@ -197,6 +197,7 @@ ROW = RESULTS["rows"][0]
     [
         (None, "is not readable JSON"),
         ("{", "is not readable JSON"),
+        ("[" * 200_000, "is not readable JSON"),
         ("[]", "it holds a list"),
         ("{}", "its benchmark is None"),
         (broken(benchmark="order"), "its benchmark is 'order'"),
@@ -207,7 +208,11 @@ ROW = RESULTS["rows"][0]
         (broken_case("sum", seconds=None), "is not as it should be"),
         (broken_case("dims", shape=3), "is not as it should be"),
         (broken_case("dims", bytes="many"), "bytes is 'many'"),
+        (broken_case("dims", bytes=10**400), "is not as it should be"),
+        (broken_case("dims", layout=3), "is not as it should be"),
         (broken(rows=[]), "it has no rows"),
+        (broken(rows=[ROW | {"seconds": 10**400}]), "cannot be shown"),
+        (broken(rows=[ROW | {"title": "\ud800"}]), "cannot be shown"),
         (broken(rows=[{"seconds": 1.0}]), "row 0 has no name or title"),
         (broken(rows=[{"name": "sum_v0", "title": "", "seconds": 1.0}]), "row 0 has no step"),
         (broken(rows=[ROW | {"seconds": "fast"}]), "seconds of sum_v0 is 'fast'"),
@@ -257,6 +262,29 @@ def test_a_folder_without_permission(
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # as for others than root, who runs the tests in CI
     assert_refused(["--report", "report"], ". is not a folder that can be written to", tmp_path, monkeypatch, capfd)
     assert_refused(["--json", "figures.json"], ". is not a folder that can", tmp_path, monkeypatch, capfd)
+
+
+def test_a_file_system_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written is put together where it goes to, since files move within a file system only."""
+    folders = []
+    temporary = report.tempfile.TemporaryDirectory
+    monkeypatch.setattr(
+        report.tempfile, "TemporaryDirectory", lambda dir, prefix: folders.append(dir) or temporary(dir=dir)
+    )
+    for folder in (tmp_path, tmp_path / "new"):
+        report.write(folder, [json.loads(H200.read_text())])
+        assert sorted(file.name for file in folder.iterdir() if file.is_file())[0] == "index.html"
+    assert folders == [tmp_path, tmp_path]
+
+
+def test_names_are_escaped(tmp_path: Path) -> None:
+    for race in ("ladder", "sum"):
+        results = json.loads((H200.parent / f"{race}_h200.json").read_text())
+        results["environment"]["device"] = '<b>GPU</b> "x" & more'
+        report.write(tmp_path / race, [results])
+        page = (tmp_path / race / "index.html").read_text()
+        assert "<b>" not in page
+        assert "&lt;b&gt;GPU&lt;/b&gt;" in page
 
 
 def assert_refused(
