@@ -40,7 +40,7 @@ inline at::Tensor to_dtype(const at::Tensor& grad, at::ScalarType dtype) {
 
 /// A call of a linear operator. below() runs the kernels below autograd; again(t) calls the operator on a tangent, from
 /// the top, so that the tangent may itself have tangents and gradients; make_backward() makes the node. An integer
-/// result has neither gradient nor tangent.
+/// result has no tangent, and is an error where it would need a gradient.
 template <typename Below, typename Again, typename MakeBackward>
 at::Tensor differentiable(const at::Tensor& self, Below below, Again again, MakeBackward make_backward) {
   const bool requires_grad = torch::autograd::compute_requires_grad(self);
@@ -49,13 +49,14 @@ at::Tensor differentiable(const at::Tensor& self, Below below, Again again, Make
     const at::AutoDispatchBelowADInplaceOrView guard;
     return below();
   }();
-  if (!torch::autograd::isDifferentiableType(result.scalar_type())) return result;
   if (requires_grad) {
     const NodePtr node = make_backward();
     node->set_next_edges(torch::autograd::collect_next_edges(self));
-    torch::autograd::set_history(result, node);
+    torch::autograd::set_history(result, node);  // refuses an integer result, as torch.sum does
   }
-  if (tangent.defined()) result._set_fw_grad(again(tangent), /*level=*/0, /*is_inplace_op=*/false);
+  if (tangent.defined() && torch::autograd::isDifferentiableType(result.scalar_type())) {
+    result._set_fw_grad(again(tangent), /*level=*/0, /*is_inplace_op=*/false);
+  }
   return result;
 }
 

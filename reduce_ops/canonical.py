@@ -57,8 +57,8 @@ def sum(
     Raises:
         IndexError: ``x`` has no such ``dim``.
         NotImplementedError: ``x`` is sparse, nested or quantized, or a dtype has no sum.
-        RuntimeError: ``dim`` names a dimension twice, ``dtype`` is real and ``x`` complex, ``out`` has another dtype or
-            device, or memory ran out.
+        RuntimeError: ``dim`` names a dimension twice, ``dtype`` is real and ``x`` complex, or an integer's where ``x``
+            requires a gradient, ``out`` has another dtype or device, or memory ran out.
     """
     if out is not None:
         return _sum_out(x, dims(dim), keepdim, dtype=dtype, out=out)  # type: ignore[no-any-return]

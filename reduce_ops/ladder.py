@@ -52,7 +52,8 @@ Returns:
 
 Raises:
     NotImplementedError: ``x`` is sparse, nested or quantized, or a dtype has no sum.
-    RuntimeError: ``dtype`` is real and ``x`` complex, or memory ran out.{value_error_doc}
+    RuntimeError: ``dtype`` is real and ``x`` complex, or an integer's where ``x`` requires a gradient, or memory ran
+        out.{value_error_doc}
 
 The schedule, round by round, is in ``csrc/ladder/schedule.cpp``, the kernel in ``csrc/ladder/v{number}_{file}.cuh``.
 """

@@ -156,18 +156,27 @@ def test_float8_has_a_gradient(device: torch.device) -> None:
 @each_rung
 def test_integer_results_have_no_gradient(rung: Rung, device: torch.device) -> None:
     integers = torch.arange(5, device=device)
-    floats = torch.ones(5, device=device, requires_grad=True)
-    for y in (
-        ladder_sum(rung, integers),
-        ladder_block_sums(rung, integers),
-        ladder_sum(rung, floats, torch.int64),
-        torch.ops.reduce.sum(integers),
-        torch.ops.reduce.sum(floats, dtype=torch.int64),
-        torch.ops.reduce.sum(floats, 0, dtype=torch.int32),
-    ):
+    for y in (ladder_sum(rung, integers), ladder_block_sums(rung, integers), torch.ops.reduce.sum(integers)):
         assert not y.requires_grad
         with pytest.raises(RuntimeError, match="does not require grad"):
             y.sum().backward()
+
+
+@each_rung
+def test_no_gradient_is_dropped(rung: Rung, device: torch.device) -> None:
+    """A sum of integers that would need one is the error of torch.sum."""
+    floats = torch.ones(5, device=device, requires_grad=True)
+    calls: tuple[Function, ...] = (
+        lambda x: ladder_sum(rung, x, torch.int64),
+        lambda x: torch.ops.reduce.sum(x, dtype=torch.int64),
+        lambda x: torch.ops.reduce.sum(x, 0, dtype=torch.int32),
+        lambda x: torch.sum(x, dtype=torch.int64),
+    )
+    for call in calls:
+        with pytest.raises(RuntimeError, match="Autograd not support dtype: "):
+            call(floats)
+        with torch.no_grad():
+            assert call(floats) == 5
 
 
 def test_integer_results_have_no_tangent(device: torch.device) -> None:
