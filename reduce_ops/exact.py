@@ -50,7 +50,8 @@ def sum_exact(
     Raises:
         IndexError: ``x`` has no such ``dim``.
         NotImplementedError: ``x`` is sparse, nested or quantized, or a dtype has no sum.
-        RuntimeError: ``dim`` names a dimension twice, ``dtype`` is real and ``x`` complex, or memory ran out.
+        RuntimeError: ``dim`` names a dimension twice, ``dtype`` is real and ``x`` complex, or an integer's where ``x``
+            requires a gradient, or memory ran out.
     """
     return _sum_exact_dims(x, dims(dim), keepdim, dtype=dtype)  # type: ignore[no-any-return]
 
