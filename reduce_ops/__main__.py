@@ -187,7 +187,7 @@ def _profile(options: argparse.Namespace) -> int:
 
 def _check_files(parser: argparse.ArgumentParser, files: dict[str, Path | None]) -> None:
     """Exit, before minutes of measuring, where a file could not be written in the end."""
-    from reduce_ops.pictures import FORMATS
+    from reduce_ops import pictures
 
     for name, path in files.items():
         if path is None:
@@ -198,8 +198,11 @@ def _check_files(parser: argparse.ArgumentParser, files: dict[str, Path | None])
             parser.error(f"argument {name}: {path.parent} is not a folder that can be written to")
         if path.exists() and not os.access(path, os.W_OK):
             parser.error(f"argument {name}: {path} is not a file that can be written to")
-        if name == "--plot" and path.suffix not in FORMATS:
-            parser.error(f"argument --plot: {path}: accepted are {' and '.join(FORMATS)} files")
+        if name == "--plot":
+            try:
+                pictures.check_format(path)
+            except ValueError as error:
+                parser.error(f"argument --plot: {error}")
 
 
 def _bench(options: argparse.Namespace) -> int:

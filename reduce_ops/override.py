@@ -74,30 +74,33 @@ def _begin(owner: object) -> None:
             raise RuntimeError("override_aten: torch.sum is overridden already; leave that context, or switch it off")
         from torch._inductor import config
 
-        before = config.post_grad_custom_pre_pass
-        inductor_pass = _inductor_pass(before)
+        _pass_before = config.post_grad_custom_pre_pass
+        inductor_pass = _inductor_pass(_pass_before)
         torch.ops.reduce._override_aten(True)
+        _owner = owner
         try:
             config.post_grad_custom_pre_pass = inductor_pass
             _drop_compiled_functions()
         except BaseException:  # an interrupt: nobody would leave what nobody entered
-            torch.ops.reduce._override_aten(False)
-            config.post_grad_custom_pre_pass = before
+            _restore()
             raise
-        _owner, _pass_before = owner, before
 
 
 def _end(owner: object) -> None:
-    global _owner, _pass_before
     with _lock:
         if _owner is not owner:
             raise RuntimeError("override_aten: left without being the one that overrides torch.sum at the moment")
-        from torch._inductor import config
-
-        torch.ops.reduce._override_aten(False)
-        config.post_grad_custom_pre_pass = _pass_before
-        _owner = _pass_before = None
+        _restore()
         _drop_compiled_functions()
+
+
+def _restore() -> None:
+    global _owner, _pass_before
+    from torch._inductor import config
+
+    torch.ops.reduce._override_aten(False)
+    config.post_grad_custom_pre_pass = _pass_before
+    _owner = _pass_before = None
 
 
 def _drop_compiled_functions() -> None:

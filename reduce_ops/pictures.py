@@ -87,6 +87,12 @@ def what_is_drawn(path: Path) -> tuple[str, list[str]]:
     return description.text or "", [re.sub(r"\s+", " ", text) for text in texts]
 
 
+def check_format(path: Path) -> None:
+    """Raise a ValueError unless the file is an .svg or a .png."""
+    if path.suffix not in FORMATS:
+        raise ValueError(f"{path}: accepted are {' and '.join(FORMATS)} files")
+
+
 @contextmanager
 def figure_for(path: Path, size: tuple[float, float], data: Any) -> Iterator["Figure"]:
     """Give a figure to draw on, and write it when that is done; an .svg carries ``data`` as its description.
@@ -94,8 +100,7 @@ def figure_for(path: Path, size: tuple[float, float], data: Any) -> Iterator["Fi
     Raises:
         ValueError: The file is neither .svg nor .png.
     """
-    if path.suffix not in FORMATS:
-        raise ValueError(f"{path}: accepted are {' and '.join(FORMATS)} files")
+    check_format(path)
     import matplotlib
     from matplotlib.figure import Figure
 

@@ -75,7 +75,7 @@ def read(path: Path) -> Results:
     try:
         with tempfile.TemporaryDirectory() as folder:  # before minutes of measuring
             write(Path(folder) / "report", [results])
-    except Exception as error:  # or matplotlib
+    except Exception as error:  # whatever a file can make matplotlib say
         reason = str(error).partition("\n")[0]
         raise ReportError(f"argument --compare: {path} cannot be shown: {reason}") from error
     return results  # type: ignore[no-any-return]
