@@ -1,4 +1,4 @@
-"""Builds the two shared libraries; the rest of the package is described in pyproject.toml."""
+"""Builds the three shared libraries; the rest of the package is described in pyproject.toml."""
 
 import contextlib
 import os
@@ -59,13 +59,28 @@ def newer_cub() -> list[str]:
     return []
 
 
+SCHEDULE = Path("csrc/ladder/schedule_library.cpp")  # is a library of its own
+
+
+def schedule_library() -> Extension:
+    """The schedule of the ladder without PyTorch, for `explain`."""
+    return Extension(
+        "reduce_ops.libreduce_ops_schedule",
+        [SCHEDULE.as_posix()],
+        depends=[f"csrc/ladder/{name}" for name in ("schedule.cpp", "schedule.h", "ladder.def")],
+        include_dirs=[str(Path("csrc").resolve())],
+        extra_compile_args=[*COMMON_FLAGS, *HOST_FLAGS],
+        py_limited_api=True,
+    )
+
+
 def library(name: str, folder: str, *, cuda: bool, headers: Sequence[str] = ()) -> Extension:
     """All sources below `folder` as one shared library; *.cu and *_cuda.cpp are for CUDA builds only.
 
     headers: folders to look for headers in before those of the toolkit.
     """
     files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
-    sources = [f for f in files if f.suffix == ".cpp" and (cuda or not f.stem.endswith("_cuda"))]
+    sources = [f for f in files if f.suffix == ".cpp" and f != SCHEDULE and (cuda or not f.stem.endswith("_cuda"))]
     if cuda:
         sources += [f for f in files if f.suffix == ".cu"]
     include_dirs = cpp_extension.include_paths("cuda" if cuda else "cpu")
@@ -108,6 +123,7 @@ if with_cuda and not torch.cuda.is_available():
 setup(
     license="Apache-2.0",
     ext_modules=[
+        schedule_library(),
         library("libreduce_ops", "csrc", cuda=with_cuda),
         library("libreduce_ops_bench", "benchmarks/csrc", cuda=with_cuda, headers=newer_cub()),
     ],

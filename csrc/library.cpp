@@ -3,53 +3,13 @@
 #include <torch/library.h>
 
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include "ladder/ladder_op.h"
 #include "ladder/schedule.h"
 #include "override.h"
 
 namespace reduce_ops {
 namespace {
-
-/// The columns of ladder.def that Python shows, a row for each rung v0, v1, ...: titles, summaries, block sizes.
-std::tuple<std::vector<std::string>, std::vector<std::string>, std::vector<std::vector<int64_t>>> ladder_columns() {
-  std::vector<std::string> titles, summaries;
-  std::vector<std::vector<int64_t>> block_sizes;
-  for (const auto& rung : ladder::rungs()) {
-    titles.push_back(rung.title);
-    summaries.push_back(rung.summary);
-    block_sizes.push_back(rung.block_sizes);
-  }
-  return {titles, summaries, block_sizes};
-}
-
-using ScheduleColumns = std::tuple<int64_t, int64_t, std::string, std::vector<std::string>, std::vector<std::string>,
-                                   std::vector<std::vector<int64_t>>>;
-
-/// The schedule of one pass of a rung over n elements, for `explain`: elements a thread, blocks, how a block loads, and
-/// for each round its step, its barrier and {workers, thread_step, slot_step, distance}. For pictures, also of blocks
-/// of a size that the rung does not take.
-ScheduleColumns schedule_columns(int64_t version, int64_t block_size, int64_t n) {
-  const auto& rungs = ladder::rungs();
-  TORCH_CHECK_VALUE(version >= 0 && version < static_cast<int64_t>(rungs.size()), "_schedule: no rung v", version);
-  const ladder::Rung& rung = rungs[version];
-  const bool power_of_two = block_size > 0 && (block_size & (block_size - 1)) == 0;
-  TORCH_CHECK_VALUE(power_of_two && block_size >= 2 * ladder::kWarpSize && block_size <= ladder::kMaxBlockSize,
-                    "_schedule: block_size=", block_size, " is no power of two from 64 to 1024");
-  const auto grid = ladder::make_grid<int64_t>(rung, static_cast<int>(block_size), n);
-  ladder::check_grid(rung, grid, n);
-  const auto schedule = ladder::make_schedule(rung.number, grid.threads);
-  std::vector<std::string> steps, barriers;
-  std::vector<std::vector<int64_t>> numbers;
-  for (const ladder::Round& round : schedule.rounds) {
-    steps.push_back(to_string(round.step));
-    barriers.push_back(to_string(round.barrier));
-    numbers.push_back({round.workers, round.thread_step, round.slot_step, round.distance});
-  }
-  return {grid.elements, grid.blocks, to_string(schedule.load), steps, barriers, numbers};
-}
 
 /// Sparse, nested and quantized tensors have no single run of elements to sum; say so instead of "no kernel found".
 void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -101,11 +61,6 @@ TORCH_LIBRARY(reduce, m) {
   m.def("exact_round(Tensor state, *, ScalarType dtype) -> Tensor", pure);
 
   m.def("_override_aten(bool enabled) -> ()", &override_aten);
-  m.def("_ladder() -> (str[] titles, str[] summaries, int[][] block_sizes)", &ladder_columns);
-  m.def(
-      "_schedule(int version, int block_size, int n) -> (int elements, int blocks, str load, str[] steps, "
-      "str[] barriers, int[][] rounds)",
-      &schedule_columns);
 }
 
 /// Gives every operator above an answer for a dispatch key that none of them sums.

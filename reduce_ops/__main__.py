@@ -7,23 +7,23 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
 from reduce_ops.explanation import REFERENCE_N, Explanation, explain
 from reduce_ops.explanation_view import view
-from reduce_ops.ladder import LADDER, Rung
+from reduce_ops.rungs import LADDER, Rung
 
-DTYPES = {
-    name: getattr(torch, name)
-    for name in (
-        *("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128"),
-        *("int64", "int32", "int16", "int8", "uint8", "bool"),
-    )
-}
+# PyTorch, and what needs it, is imported where it is used: that takes longer than `explain` takes to answer.
+if TYPE_CHECKING:
+    import torch
+
+DTYPES = (
+    *("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128"),
+    *("int64", "int32", "int16", "int8", "uint8", "bool"),
+)
 
 
 def _count(text: str) -> int:
@@ -52,7 +52,7 @@ def _rung(text: str) -> Rung:
     return rungs[0]
 
 
-def _tensor(text: str) -> torch.Tensor:
+def _tensor(text: str) -> "torch.Tensor":
     from reduce_ops.tensor_file import read_tensor
 
     try:
@@ -62,6 +62,8 @@ def _tensor(text: str) -> torch.Tensor:
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
+    import torch
+
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
@@ -215,7 +217,7 @@ def _bench(options: argparse.Namespace) -> int:
         for argument in ("n", "input", "rungs"):
             if getattr(options, argument) is not None:
                 parser.error(f"argument --{argument}: only the ladder takes it, not {options.race}")
-    if options.race == "exact" and options.dtype and not DTYPES[options.dtype].is_floating_point:
+    if options.race == "exact" and options.dtype and not options.dtype.startswith(("float", "bfloat")):
         parser.error(f"argument --dtype: exact sums floats, not {options.dtype}")
     if options.compare and not options.report:
         parser.error("argument --compare: needs --report")
@@ -232,20 +234,29 @@ def _bench(options: argparse.Namespace) -> int:
         return 1
 
 
-def _device() -> torch.device:
+def _dtype(options: argparse.Namespace) -> "torch.dtype | None":
+    import torch
+
+    return getattr(torch, options.dtype) if options.dtype else None
+
+
+def _device() -> "torch.device":
+    import torch
+
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-# The benchmarks are imported where they are needed: they take as long to import as `explain` to answer.
 def _bench_ladder(options: argparse.Namespace) -> int:
+    import torch
+
     from reduce_ops import bench_ladder
 
     others = _others(options)
     if options.input is not None:
-        x = options.input.to(_device(), DTYPES.get(options.dtype)).flatten()
+        x = options.input.to(_device(), _dtype(options)).flatten()
     else:
         n = options.n or REFERENCE_N
-        x = bench_ladder.random_input(n, DTYPES[options.dtype or "float32"], _device())
+        x = bench_ladder.random_input(n, _dtype(options) or torch.float32, _device())
     run = bench_ladder.run(
         x, options.rungs or LADDER, over_sizes=options.report is not None, show_progress=sys.stderr.isatty()
     )
@@ -282,7 +293,7 @@ def _bench_over_cases(options: argparse.Namespace) -> int:
     races: dict[str, ModuleType] = {"sum": bench_sum, "dims": bench_dims, "exact": bench_exact}
     bench = races[options.race]
     others = _others(options)
-    report = bench.run(bench.cases(_device(), DTYPES.get(options.dtype)), show_progress=sys.stderr.isatty())
+    report = bench.run(bench.cases(_device(), _dtype(options)), show_progress=sys.stderr.isatty())
     figures = bench.as_json(report)
     _publish(bench.table(report), figures, options.json)
     if options.plot:

@@ -11,7 +11,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from reduce_ops import _library, exact_value, measure, race
+from reduce_ops import _library, exact, exact_value, measure, race
 from reduce_ops.race import OURS, READ, TORCH
 
 EXACT = "reduce.sum_exact"
@@ -220,16 +220,14 @@ def _checked(case: Case, x: Tensor, results: dict[str, Tensor]) -> dict[str, Any
 
 
 def _host_contenders(x: Tensor) -> dict[str, measure.Function]:
-    import reduce_ops
-
     state = torch.ops.reduce.exact_state(x)
     return {
         "torch.sum": torch.sum,
         "torch.ops.reduce.sum": torch.ops.reduce.sum,
         "torch.ops.reduce.sum_exact": torch.ops.reduce.sum_exact,
-        "reduce_ops.sum_exact": reduce_ops.sum_exact,
-        "reduce_ops.exact_state": reduce_ops.exact_state,
-        "reduce_ops.exact_round": lambda _: reduce_ops.exact_round(state, dtype=torch.float32),
+        "reduce_ops.sum_exact": exact.sum_exact,
+        "reduce_ops.exact_state": exact.exact_state,
+        "reduce_ops.exact_round": lambda _: exact.exact_round(state, dtype=torch.float32),
     }
 
 

@@ -8,9 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from reduce_ops.ladder import LADDER, Rung
+from reduce_ops.rungs import LADDER, Round, Rung, Schedule, schedule
 
 REFERENCE_N = 32 * 2**20
 """The ladder's reference size, at which published figures are given too."""
@@ -274,24 +272,22 @@ def explain(
         accepted = ", ".join(map(str, sizes))
         raise ValueError(f"explain: block_size={threads!r} is not accepted by v{version}; accepted are {accepted}")
 
-    passes: list[Pass] = []
-    while not passes or passes[-1].blocks > 1:
-        count = passes[-1].blocks if passes else n
-        elements, blocks, *_ = torch.ops.reduce._schedule(version, threads, count)
-        passes.append(Pass(n=count, threads=threads, elements=elements, blocks=blocks))
-    elements, _, load, steps, barriers, rounds = torch.ops.reduce._schedule(version, threads, n)
-    phases = _phases(threads, elements, load, steps, barriers, rounds)
-    return Explanation(rung, n, threads, tuple(passes), phases, _totals(passes[0], load, phases))
+    schedules = [schedule(rung, threads, n)]
+    first = schedules[0]
+    if first.blocks > first.max_blocks:
+        raise RuntimeError(
+            f"explain: n={n} takes {first.blocks} blocks of {first.elements * threads} elements in v{version}; a CUDA "
+            f"grid has at most {first.max_blocks} (the rungs from v6 on take any number of elements)"
+        )
+    while schedules[-1].blocks > 1:
+        schedules.append(schedule(rung, threads, schedules[-1].blocks))
+    passes = tuple(Pass(launch.n, threads, launch.elements, launch.blocks) for launch in schedules)
+    phases = _phases(threads, first)
+    return Explanation(rung, n, threads, passes, phases, _totals(passes[0], first.load, phases))
 
 
-def _phases(
-    threads: int,
-    elements: int,
-    load: str,
-    steps: Sequence[str],
-    barriers: Sequence[str],
-    rounds: Sequence[Sequence[int]],
-) -> tuple[Phase, ...]:
+def _phases(threads: int, schedule: Schedule) -> tuple[Phase, ...]:
+    load, elements = schedule.load, schedule.elements
     everyone = tuple(range(threads))
     warps = threads // WARP
     own_slot = {kind: Access(kind, everyone, everyone, warps) for kind in ("read", "write")}
@@ -313,12 +309,10 @@ def _phases(
             repeats=elements if load == "accumulate" else 1,
         )
     ]
-    needed = _needed_adds(threads, steps, rounds)
-    for step, barrier, (workers, thread_step, slot_step, distance), needed_adds in zip(
-        steps, barriers, rounds, needed, strict=True
-    ):
-        who = tuple(i * thread_step for i in range(workers))
-        slots = tuple(i * slot_step for i in range(workers))
+    for round_, needed_adds in zip(schedule.rounds, _needed_adds(schedule.rounds), strict=True):
+        step, barrier, distance = round_.step, round_.barrier, round_.distance
+        who = tuple(i * round_.thread_step for i in range(round_.workers))
+        slots = tuple(i * round_.slot_step for i in range(round_.workers))
         there = tuple(slot + distance for slot in slots)
         active = len({thread // WARP for thread in who})
         inside = warps if barrier == "block" else active
@@ -339,7 +333,7 @@ def _phases(
                 slots=slots,
                 warps_inside=inside,
                 barrier=barrier,
-                adds=0 if step == "collect" else workers,
+                adds=0 if step == "collect" else round_.workers,
                 needed_adds=needed_adds,
                 shuffles=active if step == "shuffle" else 0,
                 elements=0,
@@ -347,7 +341,7 @@ def _phases(
                 repeats=1,
             )
         )
-    in_shared = steps[-1] == "shared"
+    in_shared = schedule.rounds[-1].step == "shared"
     phases.append(
         Phase(
             name="result",
@@ -368,19 +362,19 @@ def _phases(
     return tuple(phases)
 
 
-def _needed_adds(threads: int, steps: Sequence[str], rounds: Sequence[Sequence[int]]) -> list[int]:
+def _needed_adds(rounds: Sequence[Round]) -> list[int]:
     """Walk back from value 0 and count, for each round, the adds that it depends on."""
     needed = []
     wanted = {0}
-    for step, (workers, _, slot_step, distance) in zip(reversed(steps), reversed(rounds), strict=True):
-        if step == "collect":
-            wanted = {w * WARP for w in wanted if w < workers}
+    for round_ in reversed(rounds):
+        if round_.step == "collect":
+            wanted = {w * WARP for w in wanted if w < round_.workers}
             needed.append(0)
             continue
-        added = {slot for slot in (i * slot_step for i in range(workers)) if slot in wanted}
-        if step == "shuffle":
-            added = {slot for slot in added if slot % WARP + distance < WARP}
-        wanted |= {slot + distance for slot in added}
+        added = {slot for slot in (i * round_.slot_step for i in range(round_.workers)) if slot in wanted}
+        if round_.step == "shuffle":
+            added = {slot for slot in added if slot % WARP + round_.distance < WARP}
+        wanted |= {slot + round_.distance for slot in added}
         needed.append(len(added))
     return needed[::-1]
 

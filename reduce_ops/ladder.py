@@ -1,36 +1,13 @@
 """The reduction ladder: nine ways to sum, from the textbook baseline to registers and shuffles."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from reduce_ops import _library
+from reduce_ops.rungs import LADDER, Rung
 
 _library.load("reduce_ops")
 
-
-@dataclass(frozen=True)
-class Rung:
-    """One rung of the ladder, a line of ``csrc/ladder/ladder.def``."""
-
-    number: int
-    """N of ``sum_vN``."""
-    name: str
-    """The operator: ``sum_v3``."""
-    title: str
-    """What the step is called: ``add during load``."""
-    summary: str
-    """What changed from the rung before, in one line."""
-    block_sizes: tuple[int, ...]
-    """Threads a block that ``block_size`` may name; only the default, 256, where the rung does not take it."""
-
-
-LADDER: tuple[Rung, ...] = tuple(
-    Rung(number, f"sum_v{number}", title, summary, tuple(block_sizes))
-    for number, (title, summary, block_sizes) in enumerate(zip(*torch.ops.reduce._ladder(), strict=True))
-)
-"""All rungs in order: ``LADDER[N]`` is vN."""
 
 _DOC = """Sum all elements of ``x`` with rung v{number}, "{title}".
 

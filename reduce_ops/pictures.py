@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from reduce_ops.explanation import BANK_BYTES, BANKS, ELEMENT_BYTES, WARP, Access, Explanation, Phase, explain
-from reduce_ops.ladder import LADDER
+from reduce_ops.rungs import LADDER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

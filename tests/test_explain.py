@@ -302,17 +302,36 @@ def test_bad_arguments(arguments: list[str], words: str, capfd: pytest.CaptureFi
     assert words in message and message.count("\n") == 1
 
 
-def test_as_a_command() -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "reduce_ops", "explain", "v4"],
+def command(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *options, "-m", "reduce_ops", "explain", "v4"],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         cwd=Path(__file__).parent,
         check=True,
     )
+
+
+def test_as_a_command() -> None:
+    result = command()
     assert result.stdout.startswith("v4, unroll last warp")
     assert result.stderr == ""
+
+
+def test_the_command_does_not_import_pytorch() -> None:
+    imported = re.findall(r"\| +(\S+)$", command("-X", "importtime").stderr, re.MULTILINE)
+    assert {"reduce_ops", "reduce_ops.rungs", "rich"} <= set(imported)
+    assert "torch" not in imported
+
+
+def test_the_command_answers_within_a_second() -> None:
+    def seconds() -> float:
+        start = time.perf_counter()
+        command()
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(5)) < 1  # 0.15 s, unless something else has the machine
 
 
 def test_it_is_in_the_package() -> None:

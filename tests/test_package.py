@@ -1,4 +1,4 @@
-"""What is delivered: two shared libraries without Python in them, and a typed package that imports quietly."""
+"""What is delivered: shared libraries without Python in them, and a typed package that imports quietly."""
 
 from __future__ import annotations
 
@@ -48,6 +48,22 @@ def test_library_links_with_torch_but_not_with_python(library: str) -> None:
     assert [name for name in needed if "python" in name] == []
     # A second OpenMP runtime would not hear of torch.set_num_threads.
     assert [name for name in needed if re.search("gomp|iomp|libomp", name)] == []
+
+
+def test_the_schedule_is_a_library_without_torch() -> None:
+    library = PACKAGE / "libreduce_ops_schedule.so"
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", library))
+    assert needed and [name for name in needed if re.search("torch|c10|cuda|python", name)] == []
+    functions = [line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()]
+    assert [name for name in functions if name.startswith("reduce_ops")] == ["reduce_ops_ladder", "reduce_ops_schedule"]
+
+
+def test_the_command_line_is_the_only_one_without_operators() -> None:
+    for code, wanted in (
+        ("import reduce_ops", True),
+        ("sys.orig_argv[1:] = ['-m', 'reduce_ops']; import reduce_ops", False),
+    ):
+        assert run_python(f"{code}; print('torch' in sys.modules)").split() == [str(wanted)]
 
 
 def test_libraries_register_their_operators() -> None:

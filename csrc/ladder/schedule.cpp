@@ -32,44 +32,6 @@ const std::vector<Rung>& rungs() {
   return list;
 }
 
-std::string to_string(Load load) {
-  switch (load) {
-    case Load::keep:
-      return "keep";
-    case Load::store:
-      return "store";
-    case Load::accumulate:
-      return "accumulate";
-  }
-  return {};
-}
-
-std::string to_string(Step step) {
-  switch (step) {
-    case Step::shared:
-      return "shared";
-    case Step::fetch:
-      return "fetch";
-    case Step::shuffle:
-      return "shuffle";
-    case Step::collect:
-      return "collect";
-  }
-  return {};
-}
-
-std::string to_string(Barrier barrier) {
-  switch (barrier) {
-    case Barrier::none:
-      return "none";
-    case Barrier::warp:
-      return "warp";
-    case Barrier::block:
-      return "block";
-  }
-  return {};
-}
-
 Schedule make_schedule(int version, int block_size) {
   Schedule schedule{Load::store, {}};
   Rounds& rounds = schedule.rounds;

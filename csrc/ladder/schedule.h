@@ -96,11 +96,6 @@ struct Schedule {
   std::vector<Round> rounds;
 };
 
-/// Names, for those who only read a schedule: those of the enumerators.
-std::string to_string(Load load);
-std::string to_string(Step step);
-std::string to_string(Barrier barrier);
-
 /// The schedule of rung vN with that many threads a block.
 Schedule make_schedule(int version, int block_size);
 
