@@ -4,7 +4,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from reduce_ops.explanation import REFERENCE_N, Explanation, explain
+from reduce_ops.explanation import MAX_N, REFERENCE_N, Explanation, explain
 from reduce_ops.explanation_view import view
+from reduce_ops.files import replacing
 from reduce_ops.rungs import LADDER, Rung
 
 # PyTorch, and what needs it, is imported where it is used: that takes longer than `explain` takes to answer.
@@ -31,8 +33,8 @@ def _count(text: str) -> int:
         n = int(text)
     except ValueError:
         n = 0
-    if n < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of elements; accepted are integers from 1")
+    if not 1 <= n <= MAX_N:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of elements; accepted are integers from 1 to 2**62")
     return n
 
 
@@ -64,7 +66,8 @@ def _tensor(text: str) -> "torch.Tensor":
 def _is_out_of_memory(error: RuntimeError) -> bool:
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+    too_many = "DefaultCPUAllocator" in str(error) or "Storage size calculation overflowed" in str(error)
+    return isinstance(error, torch.OutOfMemoryError) or too_many
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -146,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _explain(options: argparse.Namespace) -> int:
     try:
         explanation = explain(options.rung.number, n=options.n, block_size=options.block_size)
-        against = explain(options.against.number, n=options.n) if options.against else None
+        against = _explain_other(options) if options.against else None
     except (ValueError, RuntimeError) as error:
         options.parser.error(str(error).partition("\n")[0])
     if options.plot:
@@ -160,16 +163,21 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
+def _explain_other(options: argparse.Namespace) -> Explanation:
+    """Explain the rung of --against, in blocks of the same size where it takes them."""
+    other: Rung = options.against
+    block_size = options.block_size if options.block_size in other.block_sizes else None
+    return explain(other.number, n=options.n, block_size=block_size)
+
+
 def _draw(explanation: Explanation, options: argparse.Namespace) -> int:
     from reduce_ops import pictures
 
     _check_files(options.parser, {"--plot": options.plot})
     if options.against or options.json:
         options.parser.error("argument --plot: goes with neither --against nor --json")
-    try:
+    with _writing(options.parser, "--plot"):
         pictures.draw(explanation, options.plot)
-    except (ValueError, OSError) as error:
-        options.parser.error(f"argument --plot: {error}")
     return 0
 
 
@@ -183,8 +191,17 @@ def _profile(options: argparse.Namespace) -> int:
     except profile.ProfileError as error:
         print(f"profile: {error}", file=sys.stderr)
         return 2
-    _publish(profile.table(report), profile.as_json(report), options.json)
+    _publish(profile.table(report), profile.as_json(report), options)
     return 0
+
+
+@contextmanager
+def _writing(parser: argparse.ArgumentParser, argument: str) -> Iterator[None]:
+    """Exit with one sentence where a file cannot be written after all: no space is left, say."""
+    try:
+        yield
+    except OSError as error:
+        parser.error(f"argument {argument}: {error}")
 
 
 def _check_files(parser: argparse.ArgumentParser, files: dict[str, Path | None]) -> None:
@@ -261,7 +278,7 @@ def _bench_ladder(options: argparse.Namespace) -> int:
         x, options.rungs or LADDER, over_sizes=options.report is not None, show_progress=sys.stderr.isatty()
     )
     figures = bench_ladder.as_json(run)
-    _publish(bench_ladder.table(run), figures, options.json)
+    _publish(bench_ladder.table(run), figures, options)
     _report(options, figures, others)
     return 0
 
@@ -284,7 +301,8 @@ def _report(options: argparse.Namespace, figures: dict[str, Any], others: list[d
     if options.report:
         from reduce_ops import report
 
-        report.write(options.report, [figures, *others])
+        with _writing(options.parser, "--report"):
+            report.write(options.report, [figures, *others])
 
 
 def _bench_over_cases(options: argparse.Namespace) -> int:
@@ -295,21 +313,29 @@ def _bench_over_cases(options: argparse.Namespace) -> int:
     others = _others(options)
     report = bench.run(bench.cases(_device(), _dtype(options)), show_progress=sys.stderr.isatty())
     figures = bench.as_json(report)
-    _publish(bench.table(report), figures, options.json)
+    _publish(bench.table(report), figures, options)
     if options.plot:
-        bench.plot(report, options.plot)
+        with _writing(options.parser, "--plot"):
+            bench.plot(report, options.plot)
     _report(options, figures, others)
     return 0
 
 
-def _publish(table: Table, figures: dict[str, Any], path: Path | None) -> None:
+def _publish(table: Table, figures: dict[str, Any], options: argparse.Namespace) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
     console.print(table)
-    if path:
-        path.write_text(json.dumps(figures, indent=2) + "\n")
+    if options.json:
+        with _writing(options.parser, "--json"), replacing(options.json) as new:
+            new.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # of `| head`; Python would complain of it again when it closes stdout
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)

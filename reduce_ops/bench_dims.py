@@ -14,6 +14,7 @@ from torch import Tensor
 
 from reduce_ops import canonical, measure, race
 from reduce_ops.bench_ladder import random_input
+from reduce_ops.files import replacing
 from reduce_ops.race import OURS, TORCH
 
 HOST_SHAPE = (64, 64)
@@ -333,7 +334,8 @@ def plot(report: Report, path: Path) -> None:
     axes.grid(axis="x", alpha=0.3)
     axes.legend(fontsize=8)
     figure.tight_layout()
-    figure.savefig(path)
+    with replacing(path) as new:
+        figure.savefig(new)
     pyplot.close(figure)
 
 

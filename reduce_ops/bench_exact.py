@@ -12,6 +12,7 @@ from rich.table import Table
 from torch import Tensor
 
 from reduce_ops import _library, exact, exact_value, measure, race
+from reduce_ops.files import replacing
 from reduce_ops.race import OURS, READ, TORCH
 
 EXACT = "reduce.sum_exact"
@@ -333,5 +334,6 @@ def plot_errors(report: Report, path: Path) -> None:
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     figure.tight_layout()
-    figure.savefig(path)
+    with replacing(path) as new:
+        figure.savefig(new)
     pyplot.close(figure)

@@ -103,8 +103,10 @@ def _totals(explanation: Explanation, against: Explanation | None) -> Table:
     table = _table()
     table.add_column("", no_wrap=True)
     sides = [explanation] if against is None else [against, explanation]
+    block_sizes = {side.block_size for side in sides}
     for side in sides:
-        table.add_column(f"v{side.rung.number}", justify="right", no_wrap=True)
+        size = f" ({side.block_size})" if len(block_sizes) > 1 else ""
+        table.add_column(f"v{side.rung.number}{size}", justify="right", no_wrap=True)
     if against is not None:
         table.add_column("ratio", justify="right", no_wrap=True)
     columns = [totals(side) for side in sides]

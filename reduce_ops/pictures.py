@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from reduce_ops.explanation import BANK_BYTES, BANKS, ELEMENT_BYTES, WARP, Access, Explanation, Phase, explain
+from reduce_ops.files import replacing
 from reduce_ops.rungs import LADDER
 
 if TYPE_CHECKING:
@@ -108,10 +109,11 @@ def figure_for(path: Path, size: tuple[float, float], data: Any) -> Iterator["Fi
         figure = Figure(figsize=size, layout="constrained")
         yield figure
         metadata = {"Date": None, "Description": json.dumps(data)} if path.suffix == ".svg" else {}
-        picture = io.BytesIO()  # so that a file is written whole or not at all
+        picture = io.BytesIO()
         figure.savefig(picture, format=path.suffix[1:], metadata=metadata, dpi=120)
     content = picture.getvalue()
-    path.write_bytes(_tidied(content.decode()).encode() if path.suffix == ".svg" else content)
+    with replacing(path) as new:
+        new.write_bytes(_tidied(content.decode()).encode() if path.suffix == ".svg" else content)
 
 
 def _tidied(svg: str) -> str:

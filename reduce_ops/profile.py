@@ -188,7 +188,10 @@ def run(n: int, rungs: Sequence[Rung] = LADDER) -> Profile:
 
 
 def _ncu(*command: str) -> str:
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ProfileError(f"ncu does not start: {error}") from error
     if "ERR_NVGPUCTRPERM" in result.stdout + result.stderr:
         raise ProfileError(
             "the driver lets only an administrator read the counters: run as root, or load the nvidia module with "

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from torch import Tensor
 
 from reduce_ops import measure
+from reduce_ops.files import replacing
 
 OURS = "reduce.sum"
 READ = "read only"
@@ -151,5 +152,6 @@ def plot_over_n(rows: Sequence[AnyRow], size: Callable[[AnyRow], int], device: s
         axes.set_xscale("log", base=2)
         axes.grid(alpha=0.3)
     figure.tight_layout()
-    figure.savefig(path)
+    with replacing(path) as new:
+        figure.savefig(new)
     pyplot.close(figure)

@@ -4,7 +4,6 @@ import base64
 import html
 import json
 import math
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,8 +54,10 @@ def check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ReportError(f"argument --report: {folder} is a file")
     existing = folder if folder.exists() else folder.parent
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise ReportError(f"argument --report: {existing} is not a folder that can be written to")
+    try:
+        tempfile.TemporaryDirectory(dir=existing).cleanup()
+    except OSError as error:
+        raise ReportError(f"argument --report: {existing} is not a folder that can be written to: {error}") from error
 
 
 def read(path: Path) -> Results:
@@ -355,8 +356,8 @@ def draw_roofline(results: Sequence[Results], path: Path) -> None:
                     size["bytes"] / size["seconds"][name] / 1e9 if name in size["seconds"] else math.nan
                     for size in sizes
                 ]
-                wide = 2.2 if name == "reduce.sum" else 1.0
-                axes.plot(n, rates, marker=".", linewidth=wide, color=f"C{place % 10}", label=name)
+                style = {"linewidth": 2.2, "color": "black"} if name == "reduce.sum" else {"color": f"C{place}"}
+                axes.plot(n, rates, marker=".", **{"linewidth": 1} | style, label=name)
             _line(axes, rate / 1e9, f"read rate, {_rate(rate)} GB/s")
             slope = [size["bytes"] / floor / 1e9 for size in sizes]
             axes.plot(n, slope, color="black", linestyle=":", linewidth=1, label=f"launch floor, {floor * 1e6:.3g} us")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import resource
 import subprocess
 import sys
 from fractions import Fraction
@@ -146,6 +147,7 @@ def test_input_file_with_dtype(tmp_path: Path) -> None:
         (["--n", "-5"], "--n"),
         (["--n", "many"], "--n"),
         (["--n", "1.5"], "--n"),
+        (["--n", str(2**62 + 1)], "--n"),
         (["--dtype", "float31"], "--dtype"),
         (["--rungs", "9"], "--rungs"),
         (["--rungs", "v0,v12"], "--rungs"),
@@ -210,6 +212,34 @@ def odd_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.save([torch.ones(2)], "list.pt")
     torch.save(torch.eye(3).to_sparse(), "sparse.pt")
     save_file({"a": torch.ones(2), "b": torch.ones(2)}, "two.safetensors")
+
+
+@pytest.mark.parametrize("command", ["bench --n 1000 --rungs v0 --json", "explain v3 --plot"])
+def test_a_write_that_fails_leaves_what_was_there(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.svg"
+    path.write_text("old")
+    result = subprocess.run(
+        [sys.executable, "-m", "reduce_ops", *command.split(), path],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=Path(__file__).parent,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+    )
+    assert result.returncode == 2
+    message = result.stderr.partition("error: ")[2]
+    assert message.startswith(f"argument {command.split()[-1]}: ") and message.count("\n") == 1, result.stderr
+    assert path.read_text() == "old" and [*tmp_path.iterdir()] == [path]
+
+
+def test_a_device_is_written_to_and_not_replaced(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--n", "1000", "--rungs", "v0", "--json", "/dev/null"]) == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_more_elements_than_any_machine_holds(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--n", str(2**62), "--rungs", "v0"]) == 1
+    assert capfd.readouterr().err.startswith("out of memory: ")
 
 
 def test_bad_arguments_end_the_process_with_2() -> None:

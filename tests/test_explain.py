@@ -267,6 +267,15 @@ def test_against(capfd: pytest.CaptureFixture[str]) -> None:
     assert any(line.split() == ["v2", "v3", "ratio"] for line in lines)
 
 
+def test_against_in_blocks_of_another_size(capfd: pytest.CaptureFixture[str]) -> None:
+    headings = {
+        other: [line.split() for line in output(capfd, "v7", "--block-size", "512", "--against", other).splitlines()]
+        for other in ("v4", "v5")
+    }
+    assert ["v4", "(256)", "v7", "(512)", "ratio"] in headings["v4"]
+    assert ["v5", "v7", "ratio"] in headings["v5"]
+
+
 def test_json(capfd: pytest.CaptureFixture[str]) -> None:
     report = json.loads(output(capfd, "sum_v1", "--n", "1000", "--json"))
     assert report["schema"] == "reduce_ops.explain/1"
@@ -323,6 +332,15 @@ def test_the_command_does_not_import_pytorch() -> None:
     imported = re.findall(r"\| +(\S+)$", command("-X", "importtime").stderr, re.MULTILINE)
     assert {"reduce_ops", "reduce_ops.rungs", "rich"} <= set(imported)
     assert "torch" not in imported
+
+
+def test_a_reader_that_leaves_early() -> None:
+    command = [sys.executable, "-m", "reduce_ops", "explain", "v4", "--json"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        process.stdout.close()
+        assert process.wait(60) == 1
+        assert process.stderr.read() == b""
 
 
 def test_the_command_answers_within_a_second() -> None:

@@ -265,6 +265,11 @@ def test_no_ncu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.C
     assert_one_line(capfd, "ncu is not on the PATH")
 
 
+def test_ncu_that_is_no_program(ncu: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (ncu / "ncu").write_bytes(b"\x7fELF, but not really")
+    assert_one_line(capfd, "ncu does not start")
+
+
 def test_no_gpu(ncu: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert_one_line(capfd, "no CUDA device")
