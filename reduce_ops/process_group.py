@@ -1,6 +1,7 @@
 """The exact sum over a process group: each process sums its shard to a state, one all-reduce adds the states."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -52,7 +53,7 @@ def sum_exact(
             in the group.
         RuntimeError: ``x`` requires a gradient: what that is depends on what the other processes do with the sum. Or an
             error of `reduce_ops.sum_exact`, which may also be an IndexError or a NotImplementedError.
-        torch.distributed.DistError: A process did not come in time, or went.
+        torch.distributed.DistError: A process did not come in time, or went (a RuntimeError with a FileStore).
     """
     group = group or dist.group.WORLD
     if group is None or dist.get_rank(group) < 0:
@@ -85,6 +86,8 @@ def _result(x: Tensor, dim: int | Sequence[int] | None, keepdim: bool, dtype: to
         raise RuntimeError("sum_exact: a sum over a process group has no gradient; pass x.detach(), or a DTensor")
     if x.layout != torch.strided or x.is_nested or x.is_quantized:  # without data there may be no such tensor
         return exact.sum_exact(x, dim, keepdim, dtype=dtype)
+    if dtype is None and x.is_cuda and x.is_floating_point() and x.dtype != torch.float64:
+        dtype = torch.float32 if torch.is_autocast_enabled("cuda") else None  # as the operator has it
     return exact.sum_exact(torch.empty_like(x, device="meta"), dim, keepdim, dtype=dtype)
 
 
@@ -147,6 +150,23 @@ class _Notes:
 _NOTES: WeakKeyDictionary[ProcessGroup, _Notes] = WeakKeyDictionary()
 
 
+def _groups(group: ProcessGroup) -> str:
+    """The key under which processes count the groups of this size that they compared in."""
+    return f"reduce_ops.sum_exact/{dist.get_world_size(group)}/processes"
+
+
+def _notes_of(group: ProcessGroup) -> _Notes:
+    if group not in _NOTES:
+        given = _get_process_group_store(group)
+        store = given.clone()
+        store.set_timeout(given.timeout)  # type: ignore[attr-defined]  # which the clone of a FileStore does not have
+        # A group that is made anew on the same store finds what the one before wrote there.
+        world = dist.get_world_size(group)
+        before = (store.add(_groups(group), 1) - 1) // world
+        _NOTES[group] = _Notes(store, f"reduce_ops.sum_exact/{world}/{before}")
+    return _NOTES[group]
+
+
 def _compare(said: str, group: ProcessGroup) -> str:
     """Return how what the processes of a group say differs, or nothing; the same in each of them.
 
@@ -154,27 +174,32 @@ def _compare(said: str, group: ProcessGroup) -> str:
     three messages to the store: the first process to come writes down what it says, each then says that it has come,
     and whether it says something else, and the last one tells how it ended.
     """
-    notes = _NOTES.get(group)
-    if notes is None:
-        store = _get_process_group_store(group).clone()
-        # A group that is made anew on the same store finds what the one before wrote there.
-        world = dist.get_world_size(group)
-        before = (store.add(f"reduce_ops.sum_exact/{world}/processes", 1) - 1) // world
-        notes = _NOTES[group] = _Notes(store, f"reduce_ops.sum_exact/{world}/{before}")
+    notes = _notes_of(group)
     store, prefix = notes.store, notes.prefix
     end, other = f"{prefix}/{notes.calls}/end", f"{prefix}/{notes.calls}/other"
 
     mine = f"{notes.calls}: rank {dist.get_rank(group)} passed {said}"
-    notes.first = store.compare_set(f"{prefix}/first", notes.first, mine).decode()
-    differs = notes.first.partition(" passed ")[2] != said
+    first = store.compare_set(f"{prefix}/first", notes.first, mine).decode()
+    differs = first.partition(" passed ")[2] != said
     if differs:
         store.set(other, mine)
-    come = store.add(f"{prefix}/come", 1 + (differs << 40))  # of all calls, so that no call leaves more than its end
-    notes.calls += 1
-    if come % 2**40 == notes.calls * dist.get_world_size(group):
+    one = 1 + (differs << 40)
+    come = store.add(f"{prefix}/come", one)  # of all calls, so that no call leaves more than its end
+    if come % 2**40 == (notes.calls + 1) * dist.get_world_size(group):
         store.set(end, str(come >> 40))
-        store.delete_key(f"{prefix}/{notes.calls - 2}/end")  # which all have seen, or they would not be here
-    before, notes.differing = notes.differing, int(store.get(end))
-    if notes.differing == before:
-        return ""
-    return " and ".join(text.partition(": ")[2] for text in (notes.first, store.get(other).decode()))
+        store.delete_key(f"{prefix}/{notes.calls - 1}/end")  # which all have seen, or they would not be here
+    try:
+        differing = int(store.get(end))
+    except BaseException:
+        # Somebody did not come. What follows, in this group or in one made anew on the store, is to go on from what
+        # all have seen.
+        with suppress(RuntimeError):  # of a store that went too
+            store.compare_set(f"{prefix}/first", mine, notes.first)
+            store.add(f"{prefix}/come", -one)
+            if notes.calls == 0:
+                store.add(_groups(group), -1)
+                del _NOTES[group]
+        raise
+    agreed = differing == notes.differing
+    notes.calls, notes.first, notes.differing = notes.calls + 1, first, differing
+    return "" if agreed else " and ".join(text.partition(": ")[2] for text in (first, store.get(other).decode()))

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -16,6 +17,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.autograd import forward_ad
+from torch.distributed.distributed_c10d import _get_default_store
 
 from processes import spawn
 from support import assert_same_bits, random_values
@@ -160,25 +162,72 @@ def one_does_not_come(device: str) -> None:
             sum_exact(x)
 
 
-def groups_made_anew(device: str) -> None:
-    """On the store of the group before, as torchrun's are: what that one wrote there is none of their business."""
-    from torch.distributed.distributed_c10d import _get_default_store
+def one_comes_too_late(device: str) -> None:
+    """The call that failed leaves nothing behind, in this group and, with gloo, in one made anew on its store."""
+    seconds = {"cpu": 2, "cuda": 6}[device]
+    files = dist.FileStore(f"{tempfile.gettempdir()}/{os.environ['MASTER_PORT']}", 2)
+    for place, (store, calls) in enumerate(((_get_default_store(), 0), (_get_default_store(), 2), (files, 0))):
+        make_anew(store if device == "cpu" else dist.PrefixStore(f"attempt_{place}", store), seconds)
+        late(device, calls, seconds)
 
+
+def late(device: str, calls: int, seconds: float) -> None:
     from reduce_ops.distributed import sum_exact
 
-    rank, world, backend, store = dist.get_rank(), dist.get_world_size(), dist.get_backend(), _get_default_store()
+    ones = torch.ones(3, device=device)
+    for _ in range(calls):
+        assert sum_exact(ones) == 6
+    dist.barrier()
+    if dist.get_rank() == 0:
+        start = time.perf_counter()
+        with pytest.raises(RuntimeError):
+            sum_exact(ones.double())
+        assert seconds - 0.1 < time.perf_counter() - start < seconds + 1.5  # a FileStore counts whole seconds
+    else:
+        time.sleep(seconds + 2)
+    for _ in range(3):
+        assert sum_exact(ones) == 6
+    with pytest.raises(ValueError, match="have to pass the same"):
+        sum_exact(ones.double() if dist.get_rank() == 1 else ones)
+
+
+def make_anew(store: dist.Store, seconds: float) -> None:
+    rank, world, backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
+    dist.barrier()
+    dist.destroy_process_group()
+    store.set_timeout(timedelta(seconds=seconds))
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timedelta(seconds=seconds))
+
+
+def groups_made_anew(device: str) -> None:
+    """On the store of the group before: what that one wrote there is none of their business."""
+    from reduce_ops.distributed import sum_exact
+
+    rank, world, store = dist.get_rank(), dist.get_world_size(), _get_default_store()
     ones = torch.ones(3, device=device)
     for calls in (3, 1, 0):
-        dist.barrier()
-        dist.destroy_process_group()
-        dist.init_process_group(
-            backend, store=store, rank=rank, world_size=world, timeout=timedelta(seconds=PATIENCE[device])
-        )
+        make_anew(store, PATIENCE[device])
         for _ in range(calls):
             assert sum_exact(ones) == 3 * world
         with pytest.raises(ValueError, match="have to pass the same"):
             sum_exact(ones.double() if rank == 1 else ones)
         assert sum_exact(ones) == 3 * world
+
+
+def sums_under_autocast(device: str) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    from reduce_ops.distributed import sum_exact
+
+    mesh = init_device_mesh(device, (dist.get_world_size(),))
+    x = torch.full((8, 4), 3e4, dtype=torch.half, device=device)  # whose sum is infinite in float16
+    with torch.autocast(device, torch.bfloat16):
+        for dtype in (None, torch.bfloat16):
+            expected = OPS.sum_exact(x, dtype=dtype)
+            assert dtype or expected.dtype == (torch.float32 if device == "cuda" else torch.half)
+            assert_same_bits(sum_exact(shards_of(x, 1), dtype=dtype), expected)
+            assert_same_bits(OPS.sum_exact(distribute_tensor(x, mesh, [Shard(0)]), dtype=dtype).full_tensor(), expected)
 
 
 def sums_of_dtensors(
@@ -246,7 +295,15 @@ def gradients_of_dtensors(device: str) -> None:
 
 
 def test_two(device: torch.device) -> None:
-    spawn([shards_of_any_size, special_values, mistakes, sums_of_dtensors, gradients_of_dtensors], device, 2)
+    checks = [
+        shards_of_any_size,
+        special_values,
+        mistakes,
+        sums_of_dtensors,
+        sums_under_autocast,
+        gradients_of_dtensors,
+    ]
+    spawn(checks, device, 2)
 
 
 def test_three(device: torch.device) -> None:
@@ -265,8 +322,13 @@ def test_a_process_that_does_not_come_is_an_error_in_the_others(device: torch.de
     spawn([one_does_not_come], device, 3, seconds=PATIENCE[device.type])
 
 
-def test_groups_made_anew(device: torch.device) -> None:
-    spawn([groups_made_anew], device, 2)
+def test_a_call_that_fails_leaves_nothing_behind(device: torch.device) -> None:
+    spawn([one_comes_too_late], device, 2)
+
+
+def test_groups_made_anew() -> None:
+    """With gloo: NCCL would take the id that the group before left in the store for that of the new one, and hang."""
+    spawn([groups_made_anew], torch.device("cpu"), 2)
 
 
 def test_the_benchmark_of_many_processes(tmp_path: Path) -> None:
