@@ -11,6 +11,10 @@ from reduce_ops import _library
 
 _library.load("reduce_ops")
 
+# In a function that is compiled it is a graph break, not half in the graph and half done while that is traced. This is
+# torch.compiler.disable but for the import of the compiler, which takes a second.
+_outside_of_graphs = torch._disable_dynamo  # type: ignore[attr-defined]
+
 _lock = threading.Lock()
 _owner: object = None  # who overrides at the moment: a context, or the switch
 _pass_before: Any = None  # what Inductor's hook was
@@ -48,16 +52,19 @@ class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
             is not the one that was entered. In either case the one that was entered stays until it is left.
     """
 
+    @_outside_of_graphs
     def __enter__(self) -> "override_aten":
         _begin(self)
         return self
 
+    @_outside_of_graphs
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         _end(self)
 
 
+@_outside_of_graphs
 def set_override_aten(enabled: bool) -> None:
     """Switch on, or off again, for the rest of the process, what `override_aten` does for a block.
 

@@ -266,3 +266,27 @@ def test_a_pass_of_the_users_runs_first_and_comes_back() -> None:
         assert config.post_grad_custom_pre_pass is users
     finally:
         config.post_grad_custom_pre_pass = None
+
+
+def test_in_a_compiled_function(device: torch.device) -> None:
+    x = values().to(device)
+
+    def in_a_context(t: torch.Tensor) -> torch.Tensor:
+        with override_aten():
+            return (t * 2).sum(1)
+
+    def by_the_switch(t: torch.Tensor) -> torch.Tensor:
+        set_override_aten(True)
+        t = (t * 2).sum(1)
+        set_override_aten(False)
+        return t
+
+    for function in (in_a_context, by_the_switch):
+        for backend in ("eager", "inductor"):
+            assert_same_bits(torch.compile(function, backend=backend)(x), reduce_ops.sum(x * 2, 1))
+            assert not overridden()
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(in_a_context, backend="eager", fullgraph=True)(x)
+    assert not overridden()
+    with override_aten():  # nothing is left of the call that failed
+        assert overridden()
