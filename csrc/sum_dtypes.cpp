@@ -55,6 +55,10 @@ void check_summable(std::string_view op, std::string_view argument, ScalarType d
   }
 }
 
+void check_summable(std::string_view op, std::string_view argument, const at::Tensor& self, ScalarType dtype) {
+  if (!self.is_meta()) check_summable(op, argument, dtype);
+}
+
 void check_holds(std::string_view op, ScalarType input, ScalarType dtype) {
   TORCH_CHECK(!c10::isComplexType(input) || c10::isComplexType(dtype), op, ": dtype=", dtype,
               " cannot hold the sum of a ", input, " tensor; pass a complex dtype, or sum self.real");

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 
 #include <string_view>
@@ -18,6 +19,9 @@ c10::ScalarType result_dtype(c10::ScalarType input);
 
 /// Throws NotImplementedError, naming operator and argument, unless `dtype` is one that can be summed.
 void check_summable(std::string_view op, std::string_view argument, c10::ScalarType dtype);
+
+/// Likewise, but a sum of a `self` without data has only a dtype: what is exported or compiled throws when it runs.
+void check_summable(std::string_view op, std::string_view argument, const at::Tensor& self, c10::ScalarType dtype);
 
 /// Throws unless `dtype`, asked for as dtype=, can hold the sum of `input`: a real number cannot hold a complex one.
 void check_holds(std::string_view op, c10::ScalarType input, c10::ScalarType dtype);

@@ -32,25 +32,23 @@ def names(dtype: torch.dtype) -> str:
 @each_op
 @pytest.mark.parametrize("dtype", [torch.bits8, torch.uint4, torch.float8_e8m0fnu, torch.float4_e2m1fn_x2])
 def test_dtype_of_the_input(rung: Rung, op: Op, dtype: torch.dtype, device: torch.device) -> None:
-    for place in (device, "meta"):
-        x = torch.empty(8, dtype=dtype, device=place)
-        with pytest.raises(NotImplementedError, match=r"\bself\b") as error:
-            op(rung, x)
-        assert f"v{rung.number}" in str(error.value)
-        for accepted in DTYPES:
-            assert names(accepted) in str(error.value)
+    with pytest.raises(NotImplementedError, match=r"\bself\b") as error:
+        op(rung, torch.empty(8, dtype=dtype, device=device))
+    assert f"v{rung.number}" in str(error.value)
+    for accepted in DTYPES:
+        assert names(accepted) in str(error.value)
+    assert op(rung, torch.empty(8, dtype=dtype, device="meta")).is_meta  # without data it has one, as for torch.sum
 
 
 @each_rung
 @each_op
 @pytest.mark.parametrize("dtype", [torch.bits8, torch.float8_e8m0fnu, torch.quint8], ids=str)
 def test_dtype_argument(rung: Rung, op: Op, dtype: torch.dtype, device: torch.device) -> None:
-    for place in (device, "meta"):
-        with pytest.raises(NotImplementedError, match=r"\bdtype\b") as error:
-            op(rung, torch.ones(3, device=place), dtype)
-        assert f"v{rung.number}" in str(error.value)
-        for accepted in DTYPES:
-            assert names(accepted) in str(error.value)
+    with pytest.raises(NotImplementedError, match=r"\bdtype\b") as error:
+        op(rung, torch.ones(3, device=device), dtype)
+    assert f"v{rung.number}" in str(error.value)
+    for accepted in DTYPES:
+        assert names(accepted) in str(error.value)
 
 
 @each_rung

@@ -112,9 +112,9 @@ void check_rows(const at::Tensor& self) {
 Dtypes check_dtypes(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype) {
   const std::string name = "sum_v" + std::to_string(rung.number);
   const at::ScalarType input = self.scalar_type();
-  check_summable(name, "self", input);
+  check_summable(name, "self", self, input);
   if (!dtype) return {input, accumulate_dtype(input), result_dtype(input)};
-  check_summable(name, "dtype", *dtype);
+  check_summable(name, "dtype", self, *dtype);
   check_holds(name, input, *dtype);
   return {*dtype, accumulate_dtype(*dtype), *dtype};
 }

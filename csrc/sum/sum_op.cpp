@@ -63,9 +63,9 @@ Job job_of(const at::Tensor& self, DimSet reduced, at::ScalarType element, at::S
 
 at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::optional<at::ScalarType> dtype) {
   const at::ScalarType input = self.scalar_type();
-  check_summable(op, "self", input);
+  check_summable(op, "self", self, input);
   if (!dtype) return reduce_ops::result_dtype(input);
-  check_summable(op, "dtype", *dtype);
+  check_summable(op, "dtype", self, *dtype);
   check_holds(op, input, *dtype);
   return *dtype;
 }
