@@ -1,5 +1,6 @@
 """Sums in the canonical order: the same bits on every GPU and CPU, at any alignment, stride and number of threads."""
 
+import operator
 from collections.abc import Sequence
 
 import torch
@@ -72,4 +73,8 @@ def sum(
 
 def dims(dim: int | Sequence[int] | None) -> int | Sequence[int] | None:
     """Return dim as operators take it: while a graph is traced it may be symbolic, which they take in a list only."""
-    return [dim] if is_dynamo_compiling() and isinstance(dim, int) else dim
+    if isinstance(dim, int):
+        return [dim] if is_dynamo_compiling() else dim
+    if hasattr(dim, "__index__"):  # NumPy's integers, 0-dim tensors
+        return operator.index(dim)  # type: ignore[arg-type]
+    return dim

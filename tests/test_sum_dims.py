@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -658,6 +659,13 @@ def test_one_graph_serves_all_sizes(function: Callable[[torch.Tensor], torch.Ten
         x = values(*shape).to(device)
         assert_same_bits(compiled(x), function(x) * 2, shape)
     assert backend.frame_count == 1
+
+
+@pytest.mark.parametrize("index", [np.int64, torch.tensor], ids=["numpy", "tensor"])
+def test_what_is_an_index_is_a_dim(index: Callable[[int], int]) -> None:
+    x = values(3, 4)
+    for function in (reduce_ops.sum, reduce_ops.sum_exact):
+        assert_same_bits(function(x, index(1)), function(x, 1))
 
 
 def test_symbolic_dim(device: torch.device) -> None:
