@@ -5,6 +5,7 @@ What is filled in stands between a line that says what, and ``<!-- end -->``:
     <!-- table: FILE -->                what ``bench --json``, ``profile --json`` or another benchmark wrote, as a table
     <!-- claims: FILE -->               what ``profile --json`` counted of what goes around about the ladder
     <!-- gain: FILE sum_vN -->          one rung of ``bench --json``, as a sentence
+    <!-- sum: FILE -->                  what ``bench sum --json`` says of the full sum, as a sentence
     <!-- exact: FILE -->                what ``bench exact --json`` says of the exact sum, as a sentence
     <!-- code: FILE | FIRST | LAST -->  the lines of a source from one that contains FIRST to the next with LAST
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|claims|gain|exact|code): ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|claims|gain|sum|exact|code): ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def ladder_table(report: dict[str, Any]) -> str:
@@ -260,6 +261,19 @@ def gain(argument: str) -> str:
     return f"**{row['seconds'] * 1e6:.1f} us{step}**: {speed} ({where}).\n"
 
 
+def full_sum(file: str) -> str:
+    """Return how far the full sum is from a kernel that only reads, as a sentence."""
+    report = load(file)
+    rows = [row for row in report["rows"] if row["dtype"] == "float32" and "read only" in row["seconds"]]
+    times = [(row["n"], row["seconds"]["reduce.sum"], row["seconds"]["read only"]) for row in rows]
+    beyond = max(ours - read for n, ours, read in times if n <= 2**26 + 1)
+    share = max(ours / read - 1 for n, ours, read in times if n > 2**26 + 1)
+    return (
+        f"It reads each byte once. Up to 2^26 float32s take at most {beyond * 1e6:.1f} us more than a kernel that does "
+        f"nothing but read them, larger tensors at most {share:.1%} more ({report['environment']['device']}).\n"
+    )
+
+
 def exact(file: str) -> str:
     """Return what the exact sum costs, as a sentence: its share of the read rate, its time beyond ``reduce.sum``."""
     report = load(file)
@@ -342,7 +356,7 @@ def code(argument: str) -> str:
     return "```cpp\n" + textwrap.dedent("\n".join(lines[starts[0] : end + 1])) + "\n```\n"
 
 
-FILL = {"table": table, "claims": claims, "gain": gain, "exact": exact, "code": code}
+FILL = {"table": table, "claims": claims, "gain": gain, "sum": full_sum, "exact": exact, "code": code}
 
 
 def main() -> int:

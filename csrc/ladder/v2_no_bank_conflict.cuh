@@ -11,7 +11,7 @@
 // From here on no bank is hit twice, and the working threads are still the first ones: nothing of v1 is lost.
 // Faster because neighbouring threads touch neighbouring words: the 32 lanes of a warp hit 32 different banks.
 // What limits it: half of the threads never add, they only load one element and then wait at barriers. A block
-// is 256 elements, so most of its time goes into its start, its eight barriers and its end.
+// is 256 elements, so most of its time goes into its start, its nine barriers and its end.
 //
 // (Ladders that count from 1 call this rung V3.)
 
