@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
-import resource
 import subprocess
 import sys
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -214,21 +215,29 @@ def odd_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_file({"a": torch.ones(2), "b": torch.ones(2)}, "two.safetensors")
 
 
-@pytest.mark.parametrize("command", ["bench --n 1000 --rungs v0 --json", "explain v3 --plot"])
-def test_a_write_that_fails_leaves_what_was_there(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command, argument",
+    [("bench --n 1000 --rungs v0 --json", "--json"), ("explain v3 --plot", "--plot")],
+)
+def test_a_write_that_fails_leaves_what_was_there(
+    command: str, argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "file.svg"
     path.write_text("old")
-    result = subprocess.run(
-        [sys.executable, "-m", "reduce_ops", *command.split(), path],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        cwd=Path(__file__).parent,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
-    )
-    assert result.returncode == 2
-    message = result.stderr.partition("error: ")[2]
-    assert message.startswith(f"argument {command.split()[-1]}: ") and message.count("\n") == 1, result.stderr
+
+    def full(self: Path, content: str | bytes) -> NoReturn:
+        with self.open("wb") as file:
+            file.write(b"half of it")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for name in ("write_text", "write_bytes"):
+        monkeypatch.setattr(Path, name, full)
+    with pytest.raises(SystemExit) as error:
+        main([*command.split(), str(path)])
+    assert error.value.code == 2
+    message = capfd.readouterr().err.partition("error: ")[2]
+    assert message.startswith(f"argument {argument}: ") and message.count("\n") == 1
+    assert "No space left on device" in message
     assert path.read_text() == "old" and [*tmp_path.iterdir()] == [path]
 
 
