@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.overrides import TorchFunctionMode
 
 import oracle
 import reduce_ops
@@ -32,6 +33,21 @@ def test_every_dtype(dtype: torch.dtype, device: torch.device) -> None:
     for n in SOME_SIZES:
         x = random_values(n, dtype, seed=n)
         assert_same_bits(reduce_ops.sum(x.to(device)), canonical_sum(x), n)
+
+
+def test_function_modes_see_the_operators() -> None:
+    class Record(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    seen: list[object] = []
+    x = torch.ones(3, 2)
+    with Record():
+        reduce_ops.sum(x)
+        reduce_ops.sum(x, 1)
+        reduce_ops.sum(x, 1, keepdim=True)
+    assert seen == [torch.ops.reduce.sum.default] + 2 * [torch.ops.reduce.sum.dim_IntList]
 
 
 @pytest.mark.parametrize("target", DTYPES, ids=str)
