@@ -85,6 +85,15 @@ def test_small_full_sums_take_one_block(n: int) -> None:
     assert plan(meta(n)).segments == 1
 
 
+@pytest.mark.parametrize(
+    ("n", "threads", "segments"),
+    [(2**15 + 1, 128, 17), (2**16, 128, 32), (2**16 + 4, 256, 17), (2**19, 256, 128), (2**19 + 1, 512, 33)],
+)
+def test_middle_full_sums_take_small_blocks(n: int, threads: int, segments: int) -> None:
+    p = plan(meta(n))
+    assert (p.threads, p.tiles, p.segments) == (threads, 1, segments)
+
+
 def test_a_wave_of_blocks_where_it_is_full() -> None:
     assert plan(meta(2**26))[-2:] == (16, 256)
 

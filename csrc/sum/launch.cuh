@@ -72,7 +72,7 @@ class Launcher {
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool run_rows() const {
     return warp<Source, 2>() || warp<Source, 4>() || warp<Source, 8>() || block<Source, 256, 4, false>() ||
-           block<Source, 1024, 4, false>() || grid<Source, 256, 4, false>() ||
+           block<Source, 1024, 4, false>() || grid<Source, 128, 4, false>() || grid<Source, 256, 4, false>() ||
            grid<Source, 512, grid_loads(kLayout, sizeof(Acc)), false>() || block<Source, 512, 2, true>() ||
            block<Source, 512, 4, true>() || grid<Source, 256, 4, true>();
   }

@@ -24,14 +24,24 @@ __device__ Counter<Node> thread_counter(Node* s) {
 
 /// sum: a node of this thread's columns, in the order of threadIdx.y. Threads with threadIdx.y == 0 get the node above
 /// those of their columns. s: a place for each thread of the block; only its own is in use.
+///
+/// Eight nodes at a time, since what takes time is the barrier between writing and reading them, 0.16 us: (4096, 4096)
+/// over dimension 0 takes 17.4 us, with two at a time 17.8; (1024, 64) 2.8 and 3.2 (H200).
 template <typename Node>
 __device__ void fold_parts(Node& sum, Node* s) {
+  constexpr int kFan = 8;
   const int part = threadIdx.y;
-  Node* mine = s + part * blockDim.x + threadIdx.x;
-  for (int half = 1; half < static_cast<int>(blockDim.y); half *= 2) {
-    if (part % (2 * half) == half) *mine = sum;
+  Node* column = s + threadIdx.x;
+  int pitch = blockDim.x;  // a node is written where its thread alone has read before
+  for (int parts = blockDim.y; parts > 1; parts = (parts + kFan - 1) / kFan, pitch *= kFan) {
+    if (part < parts) column[part * pitch] = sum;
     __syncthreads();
-    if (part % (2 * half) == 0) sum = sum + mine[half * blockDim.x];
+    const int first = part * kFan;
+    if (first >= parts) continue;
+    Node node[kFan];
+#pragma unroll
+    for (int i = 0; i < kFan; ++i) node[i] = first + i < parts ? column[(first + i) * pitch] : Node::none();
+    sum = fold_array<kFan>(node);
   }
 }
 

