@@ -92,6 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the loss curves, as .png or .svg")
     options = parser.parse_args(arguments)
+    for name in ("epochs", "batch_size"):
+        if getattr(options, name) < 1:
+            parser.error(f"argument --{name.replace('_', '-')}: must be at least 1")
 
     digits = load_digits()
     images = torch.tensor(digits.data, dtype=torch.float32, device=options.device) / 16
@@ -115,7 +118,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         step = statistics.median(training.step_seconds)
         print(f"{name:>9}: loss {training.losses[-1]:.6f}, accuracy {accuracy:.3f}, {step * 1e6:.1f} us a step")
     if options.plot:
-        plot(trainings, options.plot)
+        try:
+            plot(trainings, options.plot)
+        except (OSError, ValueError) as error:
+            parser.error(f"argument --plot: {error}")
     losses = [torch.tensor(training.losses, dtype=torch.float64) for training in trainings.values()]
     if not torch.allclose(*losses, rtol=1e-3):
         print("the losses differ by more than rounding", file=sys.stderr)

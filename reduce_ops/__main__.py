@@ -15,7 +15,7 @@ from rich.table import Table
 
 from reduce_ops.explanation import MAX_N, REFERENCE_N, Explanation, explain
 from reduce_ops.explanation_view import view
-from reduce_ops.files import replacing
+from reduce_ops.files import replacing, try_folder
 from reduce_ops.rungs import LADDER, Rung
 
 # PyTorch, and what needs it, is imported where it is used: that takes longer than `explain` takes to answer.
@@ -213,7 +213,9 @@ def _check_files(parser: argparse.ArgumentParser, files: dict[str, Path | None])
             continue
         if path.is_dir():
             parser.error(f"argument {name}: {path} is a folder")
-        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        try:
+            try_folder(path.parent)
+        except OSError:
             parser.error(f"argument {name}: {path.parent} is not a folder that can be written to")
         if path.exists() and not os.access(path, os.W_OK):
             parser.error(f"argument {name}: {path} is not a file that can be written to")

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from reduce_ops import canonical, measure, race
 from reduce_ops.bench_ladder import random_input
-from reduce_ops.files import replacing
 from reduce_ops.race import OURS, TORCH
 
 HOST_SHAPE = (64, 64)
@@ -333,10 +332,7 @@ def plot(report: Report, path: Path) -> None:
     axes.set_title(f"Sums along dimensions, {report.environment['device']}", fontsize=10)
     axes.grid(axis="x", alpha=0.3)
     axes.legend(fontsize=8)
-    figure.tight_layout()
-    with replacing(path) as new:
-        figure.savefig(new)
-    pyplot.close(figure)
+    race.save(figure, path)
 
 
 def _by_group(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:

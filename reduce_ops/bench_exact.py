@@ -12,7 +12,6 @@ from rich.table import Table
 from torch import Tensor
 
 from reduce_ops import _library, exact, exact_value, measure, race
-from reduce_ops.files import replacing
 from reduce_ops.race import OURS, READ, TORCH
 
 EXACT = "reduce.sum_exact"
@@ -333,7 +332,4 @@ def plot_errors(report: Report, path: Path) -> None:
     axes.set_title(f"Errors of sums, {report.environment['device']}", fontsize=10)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    figure.tight_layout()
-    with replacing(path) as new:
-        figure.savefig(new)
-    pyplot.close(figure)
+    race.save(figure, path)

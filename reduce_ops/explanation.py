@@ -286,8 +286,8 @@ def explain(
     return Explanation(rung, n, threads, passes, phases, _totals(passes[0], first.load, phases))
 
 
-def _phases(threads: int, schedule: Schedule) -> tuple[Phase, ...]:
-    load, elements = schedule.load, schedule.elements
+def _phases(threads: int, launch: Schedule) -> tuple[Phase, ...]:
+    load, elements = launch.load, launch.elements
     everyone = tuple(range(threads))
     warps = threads // WARP
     own_slot = {kind: Access(kind, everyone, everyone, warps) for kind in ("read", "write")}
@@ -309,7 +309,7 @@ def _phases(threads: int, schedule: Schedule) -> tuple[Phase, ...]:
             repeats=elements if load == "accumulate" else 1,
         )
     ]
-    for round_, needed_adds in zip(schedule.rounds, _needed_adds(schedule.rounds), strict=True):
+    for round_, needed_adds in zip(launch.rounds, _needed_adds(launch.rounds), strict=True):
         step, barrier, distance = round_.step, round_.barrier, round_.distance
         who = tuple(i * round_.thread_step for i in range(round_.workers))
         slots = tuple(i * round_.slot_step for i in range(round_.workers))
@@ -341,7 +341,7 @@ def _phases(threads: int, schedule: Schedule) -> tuple[Phase, ...]:
                 repeats=1,
             )
         )
-    in_shared = schedule.rounds[-1].step == "shared"
+    in_shared = launch.rounds[-1].step == "shared"
     phases.append(
         Phase(
             name="result",

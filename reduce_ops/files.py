@@ -6,6 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def try_folder(folder: Path) -> None:
+    """Raise an OSError unless files can be written to a folder, which its permissions alone do not tell."""
+    tempfile.TemporaryDirectory(dir=folder).cleanup()
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a path to write to, with the name of ``path`` but beside it, and move it there when that is done.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import torch
 from rich.console import Console
@@ -12,6 +12,9 @@ from torch import Tensor
 
 from reduce_ops import measure
 from reduce_ops.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 OURS = "reduce.sum"
 READ = "read only"
@@ -151,6 +154,13 @@ def plot_over_n(rows: Sequence[AnyRow], size: Callable[[AnyRow], int], device: s
     for axes in (times, shares):
         axes.set_xscale("log", base=2)
         axes.grid(alpha=0.3)
+    save(figure, path)
+
+
+def save(figure: "Figure", path: Path) -> None:
+    """Write a picture, whole or not at all, and be done with it."""
+    from matplotlib import pyplot
+
     figure.tight_layout()
     with replacing(path) as new:
         figure.savefig(new)

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from reduce_ops import race
+from reduce_ops.files import try_folder
 from reduce_ops.pictures import figure_for
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def check_folder(folder: Path) -> None:
         raise ReportError(f"argument --report: {folder} is a file")
     existing = folder if folder.exists() else folder.parent
     try:
-        tempfile.TemporaryDirectory(dir=existing).cleanup()
+        try_folder(existing)
     except OSError as error:
         raise ReportError(f"argument --report: {existing} is not a folder that can be written to: {error}") from error
 
