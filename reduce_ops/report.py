@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from reduce_ops import race
 from reduce_ops.files import try_folder
 from reduce_ops.pictures import figure_for
+from reduce_ops.race import READ
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-READ = "read only"
 
 Results = dict[str, Any]
 """What ``bench --json`` writes."""

@@ -116,8 +116,10 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     // Up to 2^19 float32 elements, many small blocks, a full warp's worth if possible, as the last one collects by
     // warps: 2.41 us at 2^16 with 32 blocks of (128, 4), 2.67 with 16 of (256, 4); 2.65 at 2^18 with 64 of these, 2.71
     // with 128 of (128, 4), 3.05 with 16 of (512, 8).
-    if (p.outputs == 1 && loads <= 1 << 14) return plan({128, 4}, 1, ceil_div(loads, 512));
-    if (p.outputs * loads <= int64_t{1} << 17) return plan({256, 4}, 1, ceil_div(loads, 1024));
+    if (p.outputs * loads <= int64_t{1} << 17) {
+      const Shape small{p.outputs == 1 && loads <= 1 << 14 ? 128 : 256, 4};
+      return plan(small, 1, ceil_div(loads, small.threads * small.loads));
+    }
   } else if (loads <= 4096) {
     return plan({1024, 4}, 1, 1);
   }
@@ -227,8 +229,8 @@ Plan plan_columns(const Problem& p, int vector, int multiprocessors) {
   const int64_t run = p.columns.stride[0] == 1 ? p.columns.size[0].value / vector : groups;
 
   // Blocks that need no partner are best, if they are as many as multiprocessors, or a multiple, and their rows fill
-  // them: (4096, 4096) over dimension 0 takes 18.3 us in 128 blocks of 8 x 32 threads, 18.8 in 256 of 16 x 8 in two
-  // segments; but (4097, 4096) 21.5 and in five segments 19.0 (H200).
+  // them: (4096, 4096) over dimension 0 takes 17.4 us in 128 blocks of 8 x 32 threads, 18.0 in 256 of them in two
+  // segments; but (4097, 4096), while parts folded two at a time, 21.5 and in five segments 19.0 (H200).
   for (const int64_t width : {run < 32 ? run : 16, run < 32 ? run : 8, int64_t{4}}) {
     const int64_t parts = std::min<int64_t>(std::bit_floor(static_cast<uint64_t>(256 / width)), most_parts);
     const int64_t tiles = ceil_power(ceil_div(p.n, rows * parts));
@@ -238,7 +240,8 @@ Plan plan_columns(const Problem& p, int vector, int multiprocessors) {
       return plan(width, parts, tiles, 1);
     }
   }
-  // Nor is there a gain in partners for rows that a block loads at once: (1024, 64) 3.4 us, 3.5 in segments.
+  // Nor is there a gain in partners for rows that a block loads at once: (1024, 64) 3.4 us, 3.5 in segments, while
+  // parts folded two at a time.
   if (vector > 1 && run >= 4 && p.n > 16 * rows && p.n <= 64 * rows) return plan(4, 64, 1, 1);
 
   // Many small blocks, but wider ones where there are enough columns: (8192, 1024) takes 11.4 us with blocks of 8 x 16,

@@ -8,8 +8,8 @@
 //
 // - Any other rows: a block copies a tile of some 12 KiB of them to shared memory, by copies of 16 bytes wherever the
 //   tile begins. There kLanes lanes take a row: they read neighbouring elements, 8 each, and fold them by exchange
-//   (sum_staged_rows). Small tiles win, as more blocks are then at different points (H200, rows of 257 float32: 35.1 us
-//   with 12 KiB, 36.3 with 20, 37.4 with 28).
+//   (sum_staged_rows). Small tiles win, as more blocks are then at different points (H200, rows of 257 float32, before
+//   tiles began with a line: 35.1 us with 12 KiB, 36.3 with 20, 37.4 with 28).
 
 #pragma once
 
