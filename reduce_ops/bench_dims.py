@@ -1,11 +1,13 @@
 """Races sums along dimensions against ``torch.sum`` and ``torch.compile``, over shapes of every kind."""
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import torch
@@ -140,6 +142,9 @@ TRAINING: tuple[Sum, ...] = (
 IMAGES: tuple[Sum, ...] = (((32, 64, 112, 112), (0, 2, 3)), ((128, 512, 7, 7), (0, 2, 3)))
 """Statistics of batch norms."""
 
+RANDOM_SUMS = 20
+"""How many sums that nobody chose are raced: a plan made for the shapes above should do for others too."""
+
 OF_OTHER_DTYPES: tuple[Sum, ...] = (
     *(((4096, 4096), (0,)), ((4096, 4096), (1,)), ((2**20, 32), (0,)), ((2**20, 32), (1,)), ((8, 2**22), (0,))),
     *(((2**22, 8), (0,)), ((3, 2**24), (1,)), ((131072, 257), (1,)), ((16, 2048, 4096), (1,))),
@@ -159,11 +164,23 @@ ON_CPU: dict[str, tuple[Sum, ...]] = {
 OF_OTHER_DTYPES_ON_CPU: tuple[Sum, ...] = (((2048, 2048), (0,)), ((2048, 2048), (1,)))
 
 
+def random_sums(count: int) -> tuple[Sum, ...]:
+    """Return sums of 2 or 3 dimensions over one of them, of 2^18 to 2^26 elements: always the same ones."""
+    random = Random(0)
+    sums: list[Sum] = []
+    while len(sums) < count:
+        shape = tuple(int(2 ** random.uniform(1, 16)) for _ in range(random.choice((2, 3))))
+        if 2**18 <= math.prod(shape) <= 2**26:
+            sums.append((shape, (random.randrange(len(shape)),)))
+    return tuple(sums)
+
+
 def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
     """Return what is raced: all shapes in float32 or ``dtype``; without ``dtype`` also some in other dtypes."""
     first = dtype or torch.float32
     if device.type == "cuda":
         groups = {"list": LIST, "extra": EXTRA, "neighbours": NEIGHBOURS, "training": TRAINING + IMAGES}
+        groups["random"] = random_sums(RANDOM_SUMS)
         views = [("neighbours", *view) for view in VIEWS] + [("training", x, "channels_last") for x in IMAGES]
         of_other_dtypes = OF_OTHER_DTYPES
     else:

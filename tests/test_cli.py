@@ -363,6 +363,7 @@ def test_cases_of_dims(kind: str) -> None:
     assert {case.dtype for case in bench_dims.cases(torch.device(kind), torch.float64)} == {torch.float64}
     if kind == "cuda":
         assert sum(case.group == "list" for case in cases) == 24
+        assert sum(case.group == "random" for case in cases) == bench_dims.RANDOM_SUMS
         widths = {case.shape[-1] for case in cases if case.group == "neighbours"}
         assert {9, 12, 17, 24, 31} <= widths
 

@@ -87,9 +87,12 @@ def test_small_full_sums_take_one_block(n: int) -> None:
 
 @pytest.mark.parametrize(
     ("n", "threads", "segments"),
-    [(2**15 + 1, 128, 17), (2**16, 128, 32), (2**16 + 4, 256, 17), (2**19, 256, 128), (2**19 + 1, 512, 33)],
+    [
+        *((2**15 + 1, 64, 17), (2**17, 64, 64), (2**17 + 1, 128, 33), (2**19, 128, 128)),
+        *((2**19 + 1, 256, 65), (2**21, 256, 256), (2**21 + 1, 512, 129)),
+    ],
 )
-def test_middle_full_sums_take_small_blocks(n: int, threads: int, segments: int) -> None:
+def test_middle_full_sums_take_no_more_blocks_than_threads(n: int, threads: int, segments: int) -> None:
     p = plan(meta(n))
     assert (p.threads, p.tiles, p.segments) == (threads, 1, segments)
 
@@ -126,6 +129,32 @@ def test_a_block_takes_the_planes_of_a_channel_at_once(
     assert (p.layout, p.threads, p.loads, p.tiles, p.segments) == (layout, threads, loads, 1, 1)
 
 
+def test_batches_of_few_rows() -> None:
+    assert plan(meta(1024, 3, 7448), 1)[:1] == plan(meta(3, 7448), 0)[:1] == ("few_rows",)
+
+
+@pytest.mark.parametrize(
+    ("matrices", "rows", "threads", "tiles"), [(1000, 2048, 128, 2), (1000, 300, 64, 1), (8, 8192, 512, 1)]
+)
+def test_batches_of_narrow_columns_take_the_warps_that_they_need(
+    matrices: int, rows: int, threads: int, tiles: int
+) -> None:
+    p = plan(meta(matrices, rows, 4), 1)
+    assert (p.family, p.threads, p.tiles) == ("narrow_columns", threads, tiles)
+
+
+@pytest.mark.parametrize(("rows", "tile"), [(64, 4), (2315, 4), (20_000, 12), (1_000_000, 20)])
+def test_few_staged_rows_are_shared_out(rows: int, tile: int) -> None:
+    p = plan(meta(rows, 146), 1)
+    assert (p.family, p.tiles) == ("staged_rows", tile)
+
+
+def test_blocks_of_columns_have_no_room_for_rows_that_are_missing() -> None:
+    p = plan(meta(64, 300, 4096), 1)
+    assert (p.segments, p.threads // p.width * p.loads * p.tiles) == (1, 512)
+    assert p.threads // p.width <= 8  # parts: few, with many batches each
+
+
 @given(data=st.data())
 def test_covers_every_element_once(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from([torch.float32, torch.float16, torch.float64, torch.int8, torch.complex128]))
@@ -152,6 +181,7 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.threads % 32 == 0
         assert block * (p.segments - 1) < n <= block * p.segments
         assert p.segments == 1 or outputs * p.segments <= MAX_BLOCKS
+        assert p.tiles == 1 or block // 2 * p.segments < n
     elif p.family == "columns":
         block = p.threads // p.width * p.loads * p.tiles
         parts = p.threads // p.width
@@ -162,11 +192,13 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.segments <= 65535
         assert p.tiles.bit_length() * p.threads * p.vector * accumulated <= COUNTER_BYTES
         assert block * (p.segments - 1) < n <= block * p.segments
+        assert p.tiles == 1 or block // 2 * p.segments < n
         assert p.segments == 1 or p.segments * outputs <= slots
     elif p.family == "narrow_columns":
         assert p.width <= 32
         block = p.threads * p.loads * elements // p.width * p.tiles
         assert block * (p.segments - 1) < n <= block * p.segments
+        assert p.tiles == 1 or block // 2 * p.segments < n
         assert p.segments == 1 or p.segments * outputs <= slots
     elif p.family == "few_rows":
         assert n <= p.loads * 32 // p.width

@@ -75,6 +75,20 @@ def test_wide_columns(width: int, device: torch.device) -> None:
         check(values(length, width).to(device), 0)
 
 
+BATCHES = (
+    *((300, 600, 4), (300, 200, 4), (150, 2100, 3), (140, 700, 12), (270, 140, 32), (3, 9000, 8)),
+    *((500, 2, 8), (999, 5, 6), (40, 8, 1000), (700, 3, 300), (9, 30, 100), (3, 64, 96)),
+    *((70, 70, 256), (9, 130, 1024), (2, 700, 840), (3, 3000, 120)),
+)
+"""(A, R, C): narrow columns, few rows and columns in several matrices."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.float64, torch.complex64], ids=str)
+def test_batches(dtype: torch.dtype, device: torch.device) -> None:
+    for shape in BATCHES:
+        check(values(*shape, dtype=dtype).to(device), 1)
+
+
 @pytest.mark.parametrize("dtype", OTHER_DTYPES, ids=str)
 def test_dtypes(dtype: torch.dtype, device: torch.device) -> None:
     for length, rows in itertools.product((3, 4, 7, 8, 32, 33, 100, 129, 1000, 4097), (1, 37)):

@@ -71,10 +71,13 @@ class Launcher {
   /// The shapes that runs have beside these.
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool run_rows() const {
+    constexpr int kLoads = grid_loads(kLayout, sizeof(Acc));
+    constexpr int kSmall = small_grid_loads(kLayout, sizeof(In), sizeof(Acc));
     return warp<Source, 2>() || warp<Source, 4>() || warp<Source, 8>() || block<Source, 256, 4, false>() ||
-           block<Source, 1024, 4, false>() || grid<Source, 128, 4, false>() || grid<Source, 256, 4, false>() ||
-           grid<Source, 512, grid_loads(kLayout, sizeof(Acc)), false>() || block<Source, 512, 2, true>() ||
-           block<Source, 512, 4, true>() || grid<Source, 256, 4, true>();
+           block<Source, 512, 4, false>() || block<Source, 1024, 4, false>() || grid<Source, 64, kSmall, false>() ||
+           grid<Source, 128, kSmall, false>() || grid<Source, 256, kSmall, false>() ||
+           grid<Source, 512, kLoads, false>() || block<Source, 512, 2, true>() || block<Source, 512, 4, true>() ||
+           block<Source, 512, kLoads, true>() || grid<Source, 128, kSmall, true>();
   }
 
   template <int kN>
@@ -120,9 +123,15 @@ class Launcher {
     if (p_.family != Family::few_rows || p_.vector != kVector || p_.loads != kRows) return false;
     if (p_.width != kWarpSize / kParts) return false;
     const Problem& p = l_.problem;
-    const FewRows<In, Out> rows{data(), result(), p.outputs, p.reduced.stride[0], static_cast<int>(p.n)};
-    sum_few_rows<kVector, kRows, kParts, In, Acc, Out>
-        <<<blocks_for(p.outputs * kParts, int64_t{p_.threads} * kVector), p_.threads, 0, stream_>>>(rows);
+    const FewRows<In, Out> rows{.data = data(),
+                                .result = result(),
+                                .outputs = p.outputs,
+                                .n = static_cast<int>(p.n),
+                                .stride = p.reduced.stride[0],
+                                .columns = p.columns};
+    const auto kernel = p.columns.dims == 1 ? sum_few_rows<kVector, kRows, kParts, true, In, Acc, Out>
+                                            : sum_few_rows<kVector, kRows, kParts, false, In, Acc, Out>;
+    kernel<<<blocks_for(p.outputs * kParts, int64_t{p_.threads} * kVector), p_.threads, 0, stream_>>>(rows);
     return true;
   }
 
@@ -131,9 +140,11 @@ class Launcher {
     if (p_.family != Family::narrow_columns || p_.width != kColumns) return false;
     constexpr int kWidth = Narrow<kColumns, In>::kWidth;
     const dim3 grid(p_.segments, static_cast<unsigned>(l_.problem.outputs / kColumns));
-    const size_t sums = std::min(p_.tiles, kNarrowTiles<kColumns, Acc>) * kNarrowWarps * kColumns * sizeof(Acc);
-    sum_narrow_columns<kColumns, In, Acc, Out>
-        <<<grid, dim3(kWidth, p_.threads / kWidth), std::max(sums, counter_bytes<1>(kWidth, 1)), stream_>>>(matrix());
+    const size_t sums =
+        std::min(p_.tiles, kNarrowTiles<kColumns, Acc>) * (p_.threads / kWarpSize) * kColumns * sizeof(Acc);
+    const auto kernel = p_.threads == kNarrowWarps * kWarpSize ? sum_narrow_columns<kColumns, true, In, Acc, Out>
+                                                               : sum_narrow_columns<kColumns, false, In, Acc, Out>;
+    kernel<<<grid, dim3(kWidth, p_.threads / kWidth), std::max(sums, counter_bytes<1>(kWidth, 1)), stream_>>>(matrix());
     return true;
   }
 
@@ -210,10 +221,12 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
   }
   switch (l.plan.layout) {
     case Layout::aligned:
-      return status(kernel.template block<Aligned, 32, 1, false>() || kernel.template block<Aligned, 128, 1, false>() ||
-                    kernel.template block<Aligned, 1024, 8, false>() ||
-                    kernel.template run_rows<Layout::aligned, Aligned>() ||
-                    kernel.template common_rows<Layout::aligned, Aligned>());
+      return status(
+          kernel.template block<Aligned, 32, 1, false>() || kernel.template block<Aligned, 32, 2, false>() ||
+          kernel.template block<Aligned, 128, 1, false>() || kernel.template block<Aligned, 256, 1, false>() ||
+          kernel.template block<Aligned, 256, 2, false>() || kernel.template block<Aligned, 1024, 8, false>() ||
+          kernel.template run_rows<Layout::aligned, Aligned>() ||
+          kernel.template common_rows<Layout::aligned, Aligned>());
     case Layout::shifted:
       return status(kernel.template run_rows<Layout::shifted, Shifted>() ||
                     kernel.template common_rows<Layout::shifted, Shifted>());

@@ -129,9 +129,10 @@ __device__ __noinline__ Acc fold_items_left(const In* first, int rows, unsigned 
   return fold_items<false, kColumns, In, Acc>(first, rows, lane);
 }
 
-/// gridDim.x segments of kNarrowWarps warps, of c.batches chunks each; gridDim.y matrices of c.n rows, one after the
-/// other, each starting at a multiple of 16 bytes. blockDim: kWidth times what makes kNarrowWarps.
-template <int kColumns, typename In, typename Acc, typename Out>
+/// gridDim.x segments, of c.batches chunks for each warp; gridDim.y matrices of c.n rows, one after the other, each
+/// starting at a multiple of 16 bytes. blockDim: kWidth times what makes kNarrowWarps or, unless kAllWarps, a smaller
+/// power of two of warps.
+template <int kColumns, bool kAllWarps, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, 1)
     sum_narrow_columns(const __grid_constant__ Columns<In, Acc, Out> c) {
   using N = Narrow<kColumns, In>;
@@ -142,17 +143,18 @@ __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, 1)
   const unsigned thread = threadIdx.y * N::kWidth + threadIdx.x;
   const unsigned lane = thread % kWarpSize;
   const unsigned warp = thread / kWarpSize;
+  const int warps = kAllWarps ? kNarrowWarps : static_cast<int>(blockDim.x * blockDim.y) / kWarpSize;
   const int stored = N::first_column(lane) + N::stored(lane);
   const bool stores = N::stored(lane) < N::kOwn;
   const In* matrix = c.data + blockIdx.y * c.n * kColumns + N::first_column(lane);
 
   Sums<1, Acc> group_levels[kLog2<kMaxNarrowBatches / kTiles> + 1];
-  Counter<Sums<1, Acc>> groups(group_levels, 1);                                        // of column `thread`
-  int64_t first = (int64_t{blockIdx.x} * c.batches * kNarrowWarps + warp) * N::kChunk;  // the warp's next row
+  Counter<Sums<1, Acc>> groups(group_levels, 1);                                 // of column `thread`
+  int64_t first = (int64_t{blockIdx.x} * c.batches * warps + warp) * N::kChunk;  // the warp's next row
   int group = 0;
   for (; group * kTiles < c.batches; ++group) {
     const int tiles = min(c.batches - group * kTiles, kTiles);
-    for (int t = 0; t < tiles; ++t, first += kNarrowWarps * N::kChunk) {
+    for (int t = 0; t < tiles; ++t, first += warps * N::kChunk) {
       const int64_t row = first + N::row(lane);
       Acc sum = identity<Acc>();
       if (first + N::kChunk <= c.n) {
@@ -160,14 +162,14 @@ __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, 1)
       } else if (first < c.n) {
         sum = fold_items_left<kColumns, In, Acc>(matrix + row * kColumns, static_cast<int>(c.n - row), lane);
       }
-      if (stores) s[(t * kNarrowWarps + warp) * kColumns + stored] = sum;
+      if (stores) s[(t * warps + warp) * kColumns + stored] = sum;
     }
     __syncthreads();
-    for (int i = thread; i < tiles * kColumns; i += kNarrowWarps * kWarpSize) {  // each tile, each column
-      const int at = i / kColumns * kNarrowWarps * kColumns + i % kColumns;
+    for (int i = thread; i < tiles * kColumns; i += warps * kWarpSize) {  // each tile, each column
+      const int at = i / kColumns * warps * kColumns + i % kColumns;
       Acc x[kNarrowWarps];
 #pragma unroll
-      for (int w = 0; w < kNarrowWarps; ++w) x[w] = s[at + w * kColumns];
+      for (int w = 0; w < kNarrowWarps; ++w) x[w] = w < warps ? s[at + w * kColumns] : identity<Acc>();
       s[at] = fold_array<kNarrowWarps>(x);
     }
     __syncthreads();
@@ -176,7 +178,7 @@ __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, 1)
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
         x[t] = identity<Acc>();
-        if (t < tiles) x[t] = s[t * kNarrowWarps * kColumns + thread];
+        if (t < tiles) x[t] = s[t * warps * kColumns + thread];
       }
       groups.push({fold_array<kTiles>(x)}, group);
     }

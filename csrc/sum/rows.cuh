@@ -41,40 +41,42 @@ __device__ Acc fold_shared(Acc* s, int count, unsigned lane, unsigned warp) {
   return sum;
 }
 
+/// The sum of the slots from `first` up to `end`, but no more than kCount * 32, once all are there.
+template <int kCount, typename Acc>
+__device__ Acc take_range(const Slots<Acc>& slots, int first, int end, unsigned lane) {
+  Sums<1, Acc> sums[kCount];
+  slots.take(first + lane, kWarpSize, end, sums);
+  Acc x[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) x[i] = sums[i].x[0];
+  return fold_exchange(x, lane);
+}
+
+/// The same of all slots up to `end`, by the whole block; thread 0 gets the result.
+template <int kCount, int kWarps, typename Acc>
+__device__ Acc fold_ranges(const Slots<Acc>& slots, int end, Acc* s, unsigned lane, unsigned warp) {
+  constexpr int kRange = kCount * kWarpSize;
+  const int ranges = (end + kRange - 1) / kRange;
+  for (int r = warp; r < ranges; r += kWarps) {
+    const Acc sum = take_range<kCount>(slots, r * kRange, end, lane);
+    if (lane == 0) s[r] = sum;
+  }
+  __syncthreads();
+  return fold_shared(s, ranges, lane, warp);
+}
+
 /// The sums of the `blocks` blocks of an output, once all are published. Called by the whole collecting block; thread 0
 /// gets the result.
 template <int kWarps, typename Acc>
 __device__ Acc collect(const Slots<Acc>& slots, int blocks, Acc* s, unsigned lane, unsigned warp) {
-  const int groups = (blocks + kWarpSize - 1) / kWarpSize;
-  if (groups == 1) {  // warp 0 alone, without a barrier
-    if (warp != 0) return identity<Acc>();
-    Sums<1, Acc> sums[1];
-    slots.take(lane, 0, blocks, sums);
-    return fold_lanes(sums[0].x[0]);
+  if (blocks <= kWarpSize) {  // warp 0 alone, without a barrier
+    return warp == 0 ? take_range<1>(slots, 0, blocks, lane) : identity<Acc>();
   }
   __syncthreads();  // s is free again
-  if (groups <= kWarps) {
-    if (static_cast<int>(warp) < groups) {
-      Sums<1, Acc> sums[1];
-      slots.take(warp * kWarpSize + lane, 0, blocks, sums);
-      const Acc sum = fold_lanes(sums[0].x[0]);
-      if (lane == 0) s[warp] = sum;
-    }
-  } else {
-    // Polls in flight: 2048 blocks cost 16 warps one round trip to L2 instead of four. Wide types would spill.
-    constexpr int kBatch = sizeof(Acc) <= 4 ? 4 : sizeof(Acc) <= 8 ? 2 : 1;
-    for (int g = warp; g < groups; g += kBatch * kWarps) {
-      Sums<1, Acc> sums[kBatch];
-      slots.take(g * kWarpSize + lane, kWarps * kWarpSize, blocks, sums);
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const Acc sum = fold_lanes(sums[i].x[0]);
-        if (lane == 0 && g + i * kWarps < groups) s[g + i * kWarps] = sum;
-      }
-    }
-  }
-  __syncthreads();
-  return fold_shared(s, groups, lane, warp);
+  // Polls in flight: 2048 blocks cost 16 warps one round trip to L2 instead of four. Wide types would spill.
+  constexpr int kMost = sizeof(Acc) <= 4 ? 4 : sizeof(Acc) <= 8 ? 2 : 1;
+  if (blocks <= kWarps * kWarpSize) return fold_ranges<1, kWarps>(slots, blocks, s, lane, warp);
+  return fold_ranges<kMost, kWarps>(slots, blocks, s, lane, warp);
 }
 
 /// At most one chunk: one warp an output. n > 0.
