@@ -149,10 +149,10 @@ def test_few_staged_rows_are_shared_out(rows: int, tile: int) -> None:
     assert (p.family, p.tiles) == ("staged_rows", tile)
 
 
-def test_blocks_of_columns_have_no_room_for_rows_that_are_missing() -> None:
+def test_blocks_of_columns_have_few_parts_where_rows_would_not_fill_them() -> None:
     p = plan(meta(64, 300, 4096), 1)
     assert (p.segments, p.threads // p.width * p.loads * p.tiles) == (1, 512)
-    assert p.threads // p.width <= 8  # parts: few, with many batches each
+    assert p.threads // p.width <= 8
 
 
 @given(data=st.data())

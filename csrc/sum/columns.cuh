@@ -135,7 +135,9 @@ struct Columns {
   Strides reduced;
 };
 
-/// gridDim.x * blockDim.x * kVector columns, gridDim.y segments, blockDim.y parts.
+/// gridDim.x * blockDim.x * kVector columns, gridDim.y segments, blockDim.y parts. Three blocks a multiprocessor where
+/// loads are small: with columns of one byte, fold_parts would take 89 registers instead of 80, and (16, 2048, 4096)
+/// over dimension 1 44 us instead of 39 (H200).
 template <int kVector, int kRows, bool kOneStride, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256, kVector == 1 || (kOneStride && kVector * sizeof(In) < 16) ? 3 : 2)
     sum_columns(const __grid_constant__ Columns<In, Acc, Out> c) {

@@ -131,7 +131,8 @@ __device__ __noinline__ Acc fold_items_left(const In* first, int rows, unsigned 
 
 /// gridDim.x segments, of c.batches chunks for each warp; gridDim.y matrices of c.n rows, one after the other, each
 /// starting at a multiple of 16 bytes. blockDim: kWidth times what makes kNarrowWarps or, unless kAllWarps, a smaller
-/// power of two of warps.
+/// power of two of warps. Not knowing how many costs 80 registers instead of 64, and so the second block of a
+/// multiprocessor: 14.4 us instead of 11.3 for (100, 10000, 4) float64 (H200).
 template <int kColumns, bool kAllWarps, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, 1)
     sum_narrow_columns(const __grid_constant__ Columns<In, Acc, Out> c) {

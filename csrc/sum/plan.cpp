@@ -252,36 +252,40 @@ struct Groups {
   }
 };
 
-/// Blocks that need no partner, or none if these would leave multiprocessors idle or threads without rows.
+/// Blocks that need no partner, or none if these would leave multiprocessors idle or too many threads without rows.
 ///
 /// Where there are enough columns, nothing is faster: (4096, 4096) over dimension 0 takes 17.4 us in 128 blocks of 8 x
 /// 32 threads, 18.0 in 256 of them in two segments; but (4097, 4096), while parts folded two at a time, 21.5 and in
-/// five segments 19.0. A block takes its time whether its threads have rows or not: (64, 300, 4096) over dimension 1
-/// takes 115 us in blocks of 8 x 32, which have room for 512 rows, 70 in blocks of 16 x 8 and batches (H200).
+/// five segments 19.0. A block takes as long as a load whether all of its threads have one or not: (64, 300, 4096) over
+/// dimension 1 takes 115 us in blocks of 8 x 32 threads that load once, 19 of 32 parts having rows, and 70 in blocks of
+/// 16 x 8, whose parts load up to four times (H200).
 std::optional<Plan> plan_alone(const Groups& g) {
   if (g.vector == 1) return std::nullopt;
   const int64_t n = g.p.n;
-  const bool words = g.vector * g.p.element_size < 16;  // that a thread loads: wide blocks, to read whole sectors
+  // Columns of one byte want wide blocks and many: (8, 4096, 4096) over dimension 1 takes 38 us in blocks of 32 x 8
+  // threads, 43 in 16 x 16; (4096, 8192) over dimension 0 13.9 in 256 blocks of 8 x 32, 17.8 in 128 of 16 x 16. Those
+  // of float32 narrow ones where rows are near and a part loads no more than four times: (16, 2048, 4096) 117.4 us in 8
+  // x 32, 118.4 in 16 x 16; but (8, 4096, 4096) 119.3 and 118.6, (2048, 65536) over dimension 0 123.5 and 120.4 (H200).
+  const bool bytes = g.vector * g.p.element_size < 16;
   const int64_t pitch = std::abs(g.p.reduced.stride[0]) * g.p.element_size;
-  // (16, 2048, 4096) over dimension 1: float32 117.4 us with 8 x 32 threads, 118.4 with 16 x 16; bfloat16 61.5 both.
   const bool near = g.p.element_size >= 4 && n > 512 && n <= 2048 && pitch <= 16 << 10 && g.run % 8 == 0;
-  const int64_t first = words ? 32 : near ? 8 : 16;
-  for (const int64_t width :
-       {g.run < 32 ? g.run : first, g.run < 32 ? g.run : 16, g.run < 32 ? g.run : 8, int64_t{4}}) {
+  const bool short_run = g.run < 32;
+  const int64_t first = short_run ? g.run : bytes ? 32 : near ? 8 : 16;
+  for (const int64_t width : {first, short_run ? g.run : 16, short_run ? g.run : 8, int64_t{4}}) {
     const int64_t parts = g.parts(256, width);
     if (width * parts < 128) break;
     const int64_t blocks = ceil_div(g.count, width);
     const int64_t tiles = ceil_power(ceil_div(n, g.rows * parts));
     const bool full = 4 * n >= 3 * tiles * g.rows * parts;
-    const bool at_once = tiles == 1 && blocks * width * parts <= 512 * g.multiprocessors;
-    const int64_t places = g.multiprocessors * (words && g.run >= 32 && width >= 16 ? 2 : 1);
-    if ((full || at_once) && tiles <= g.most_tiles && occupancy(blocks, places) >= 0.75) {
+    const bool one_load = tiles == 1 && blocks * width * parts <= int64_t{512} * g.multiprocessors;  // of the GPU
+    const int64_t places = int64_t{g.multiprocessors} * (bytes && !short_run && width >= 16 ? 2 : 1);
+    if ((full || one_load) && tiles <= g.most_tiles && occupancy(blocks, places) >= 0.75) {
       return g.plan(width, parts, tiles, 1);
     }
   }
-  // Nor is there a gain in partners for rows that a block loads at once: (1024, 64) 3.4 us, 3.5 in segments, while
-  // parts folded two at a time.
-  const bool few = g.count <= 8 * g.multiprocessors;
+  // Nor is there a gain in partners for few columns whose rows a block loads at once: (1024, 64) 3.4 us, 3.5 in
+  // segments, while parts folded two at a time; (512, 3072) 3.9 and 4.5, but (344, 4708) 6.8 and 5.3.
+  const bool few = g.count <= int64_t{8} * g.multiprocessors;
   if (few && g.run >= 4 && n > 16 * g.rows && n <= 64 * g.rows) return g.plan(4, 64, 1, 1);
   return std::nullopt;
 }
@@ -300,13 +304,13 @@ Plan plan_segments(const Groups& g) {
   } else if (g.run < 32 && g.run % 8 != 0) {
     width = g.run <= 16 ? g.run : ceil_div(g.run, ceil_div(g.run, 8));
   }
-  // Segments that the last block loads at once. Twice the threads where half of them would make more: (8192, 1024)
-  // bfloat16 8.3 us in 16 segments, 9.2 in 32; (32768, 256) 9.9 and 11.6.
+  // Half of the segments that the last block could load at once. Blocks of 256 threads where 128 would make more of
+  // them: (8192, 1024) bfloat16 8.3 us in 16 segments, 9.2 in 32; (32768, 256) 9.9 and 11.6 (H200).
   const auto at_once = [&](int64_t parts) { return parts * std::max(1, 32 / (g.vector * p.accumulate_size)); };
   const int64_t half = g.parts(128, width);
   const bool soon = ceil_div(p.n, g.rows * half) <= at_once(half);
-  const bool half_do = many ? g.run >= 32 || soon : g.run > 16 && soon;
-  const int64_t threads = !single && half_do ? 128 : 256;
+  const bool small_blocks = many ? g.run >= 32 || soon : g.run > 16 && soon;
+  const int64_t threads = !single && small_blocks ? 128 : 256;
   const int64_t parts = g.parts(threads, width);
   if (width * parts < 128) width = std::min<int64_t>(128 / parts, ceil_div(g.count, kWarpSize) * kWarpSize);
   const int64_t blocks = ceil_div(g.count, width);
@@ -324,8 +328,8 @@ Plan plan_segments(const Groups& g) {
     return then >= 2 * wave || occupancy(then, wave) >= occupancy(now, wave);
   };
   while (tiles < g.most_tiles && segments() > 1 && fewer_are_better()) tiles *= 2;
-  const bool enough = !many && blocks * at_once(parts) >= g.multiprocessors;
-  const int64_t most = single ? 16 * parts : enough ? at_once(parts) : 4 * parts;
+  const bool fill_gpu = blocks * at_once(parts) >= g.multiprocessors;
+  const int64_t most = single ? 16 * parts : !many && fill_gpu ? at_once(parts) : 4 * parts;
   while (tiles < g.most_tiles && !fit(p, segments(), most)) tiles *= 2;
   const bool covered = fit(p, segments(), std::min<int64_t>(kMaxSegmentsAPart * parts, kMaxGridY));
   return g.plan(width, parts, tiles, covered ? segments() : 0);
@@ -354,6 +358,8 @@ bool are_narrow_columns(const Problem& p) {
   if (p.kept.stride[0] != 1 || !is_narrow(columns)) return false;
   if (p.reduced.dims != 1 || p.reduced.stride[0] != columns) return false;
   if (p.kept.dims == 1) return p.n >= 512;
+  // In a batch most of a warp's chunk should be there: (10000, 200, 4) float32 takes 12.3 us by warps of 256 rows, as
+  // columns 17.6; float16, whose warps load 512, 13.7 and 10.4 (H200).
   const int64_t chunk = narrow_chunk(static_cast<int>(columns), p.element_size);
   const int64_t matrix = p.n * columns;
   return p.n >= std::clamp<int64_t>(chunk * 3 / 4, 128, 512) && p.kept.dims == 2 && p.kept.size[1].value <= kMaxGridY &&

@@ -81,7 +81,7 @@ constexpr int grid_loads(Layout layout, int accumulate_size) {
 }
 
 /// The same in small blocks: 4 where a chunk is more than loads and additions, of a shifted run (H200, 2^16 float32:
-/// 2.5 us, with 8 3.0) or of float8 (2^20: 3.3 and 3.7).
+/// 2.5 us, with 8 2.95) or of float8 (2^20: 3.3 and 3.7).
 constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_size) {
   const bool float8 = element_size == 1 && accumulate_size == 4;
   return layout == Layout::shifted || float8 ? 4 : grid_loads(layout, accumulate_size);
@@ -108,7 +108,7 @@ constexpr int kLineBytes = 128;          // of L2
 constexpr int kStagedThreads = 128;
 constexpr int kMaxShortRow = 1024;       // elements
 constexpr int kMaxTinyRow = 8;           // elements
-constexpr int kNarrowWarps = 16;         // a block
+constexpr int kNarrowWarps = 16;         // of a block, at most
 constexpr int kMaxNarrowBatches = 1024;  // of a warp
 
 /// Neighbouring columns that a thread takes: 16 bytes, but of one byte each only 4, or their sums crowd the registers
