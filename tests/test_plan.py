@@ -80,6 +80,22 @@ def test_layout() -> None:
     assert plan(torch.empty(100_001)[1:]).layout == "shifted"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "layouts"),
+    [
+        (torch.float32, ["aligned", "shifted", "runs", "pitched", "strided"]),
+        (torch.int16, ["aligned", "shifted", "runs", "strided", "strided"]),
+        (torch.uint16, ["aligned", "strided", "strided", "strided", "strided"]),
+    ],
+)
+def test_rarer_dtypes_have_fewer_kernels(dtype: torch.dtype, layouts: list[str]) -> None:
+    images = meta(8, 16, 32, 32, dtype=dtype)
+    odd = meta(8, 16, 33, 33, dtype=dtype)
+    rows = [(meta(300, 4096, dtype=dtype), [1]), (meta(300, 4097, dtype=dtype), [1])]
+    assert [plan(x, dim).layout for x, dim in [*rows, (images, [0, 2, 3]), (odd, [0, 2, 3])]] == layouts[:4]
+    assert plan(odd[:, :, ::2, ::2], [0, 2, 3]).layout == layouts[4]
+
+
 @pytest.mark.parametrize("n", [1, 2**6, 2**12, 2**14, 2**15])
 def test_small_full_sums_take_one_block(n: int) -> None:
     assert plan(meta(n)).segments == 1
@@ -155,15 +171,21 @@ def test_blocks_of_columns_have_few_parts_where_rows_would_not_fill_them() -> No
     assert p.threads // p.width <= 8
 
 
+SOME_DTYPES = (torch.float32, torch.float16, torch.float64, torch.float8_e5m2, torch.int8, torch.int16, torch.uint16)
+SOME_DTYPES += (torch.complex128,)
+
+
 @given(data=st.data())
 def test_covers_every_element_once(data: st.DataObject) -> None:
-    dtype = data.draw(st.sampled_from([torch.float32, torch.float16, torch.float64, torch.int8, torch.complex128]))
+    dtype = data.draw(st.sampled_from(SOME_DTYPES))
     shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 7, 8, 33, 100, 257, 4096, 10**6]), min_size=1, max_size=4))
     dims = data.draw(st.lists(st.sampled_from(range(len(shape))), min_size=1, unique=True))
     step = data.draw(st.sampled_from([1, 2]))
     multiprocessors = data.draw(st.sampled_from([1, 8, 132, 188]))
     assume(math.prod(shape) <= 2**40)
-    x = meta(*shape, dtype=dtype)[..., ::step]
+    offset = data.draw(st.sampled_from([0, 1]))  # a base that is no multiple of 16 bytes
+    x = meta(math.prod(shape) + offset, dtype=dtype)[offset:].view(shape)[..., ::step]
+    x = x.permute(data.draw(st.permutations(range(x.dim()))))
     p = plan(x, dims, multiprocessors)
     n = math.prod(x.shape[d] for d in dims)
     outputs = x.numel() // n
@@ -172,7 +194,7 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         return
     assert 32 <= p.threads <= 1024
     elements = 16 // x.element_size()
-    accumulated = {torch.complex128: 16, torch.float64: 8, torch.int8: 8}.get(dtype, 4)  # bytes of a sum
+    accumulated = 16 if dtype.is_complex else 4 if dtype.is_floating_point and dtype != torch.float64 else 8
     slots = SLOT_WORDS * 4 // accumulated
     if p.family == "rows":
         per_load = 1 if p.layout in ("pitched", "strided") else elements
@@ -196,6 +218,11 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.segments == 1 or p.segments * outputs <= slots
     elif p.family == "narrow_columns":
         assert p.width <= 32
+        warps = p.threads // 32
+        assert warps * 32 == p.threads
+        assert warps & (warps - 1) == 0
+        assert warps <= 16
+        assert p.tiles & (p.tiles - 1) == 0
         block = p.threads * p.loads * elements // p.width * p.tiles
         assert block * (p.segments - 1) < n <= block * p.segments
         assert p.tiles == 1 or block // 2 * p.segments < n

@@ -61,14 +61,14 @@ class Launcher {
     return true;
   }
 
-  /// The shapes that rows of every layout have.
+  /// The shapes of rows of more than one run, and of any where there are few kernels.
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool common_rows() const {
     return block<Source, 1024, 4, true>() ||
            grid<Source, grid_threads(kLayout), grid_loads(kLayout, sizeof(Acc)), true>();
   }
 
-  /// The shapes that runs have beside these.
+  /// The shapes of rows of one run.
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool run_rows() const {
     constexpr int kLoads = grid_loads(kLayout, sizeof(Acc));
@@ -77,7 +77,8 @@ class Launcher {
            block<Source, 512, 4, false>() || block<Source, 1024, 4, false>() || grid<Source, 64, kSmall, false>() ||
            grid<Source, 128, kSmall, false>() || grid<Source, 256, kSmall, false>() ||
            grid<Source, 512, kLoads, false>() || block<Source, 512, 2, true>() || block<Source, 512, 4, true>() ||
-           block<Source, 512, kLoads, true>() || grid<Source, 128, kSmall, true>();
+           block<Source, 512, kLoads, true>() || grid<Source, 128, kSmall, true>() ||
+           grid<Source, grid_threads(kLayout), kLoads, true>();
   }
 
   template <int kN>
@@ -142,9 +143,8 @@ class Launcher {
     const dim3 grid(p_.segments, static_cast<unsigned>(l_.problem.outputs / kColumns));
     const size_t sums =
         std::min(p_.tiles, kNarrowTiles<kColumns, Acc>) * (p_.threads / kWarpSize) * kColumns * sizeof(Acc);
-    const auto kernel = p_.threads == kNarrowWarps * kWarpSize ? sum_narrow_columns<kColumns, true, In, Acc, Out>
-                                                               : sum_narrow_columns<kColumns, false, In, Acc, Out>;
-    kernel<<<grid, dim3(kWidth, p_.threads / kWidth), std::max(sums, counter_bytes<1>(kWidth, 1)), stream_>>>(matrix());
+    const size_t bytes = std::max(sums, counter_bytes<1>(kWidth, 1));
+    sum_narrow_columns<kColumns, In, Acc, Out><<<grid, dim3(kWidth, p_.threads / kWidth), bytes, stream_>>>(matrix());
     return true;
   }
 
@@ -199,14 +199,13 @@ class Launcher {
 
 inline cudaError_t status(bool launched) { return launched ? cudaGetLastError() : cudaErrorInvalidValue; }
 
-/// Kernels::converted.
+/// Kernels::few.
 template <typename In, typename Acc, typename Out = Acc>
-cudaError_t launch_converted(const Launch& l, cudaStream_t stream) {
+cudaError_t launch_few(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) return status(kernel.template columns<1, kStridesRows>());
   if (l.plan.layout == Layout::aligned) return status(kernel.template common_rows<Layout::aligned, Aligned>());
-  return status(kernel.template block<Strided, 128, 4, true>() ||
-                kernel.template common_rows<Layout::strided, Strided>());
+  return status(kernel.template common_rows<Layout::strided, Strided>());
 }
 
 /// Kernels::rows.
@@ -225,26 +224,26 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
           kernel.template block<Aligned, 32, 1, false>() || kernel.template block<Aligned, 32, 2, false>() ||
           kernel.template block<Aligned, 128, 1, false>() || kernel.template block<Aligned, 256, 1, false>() ||
           kernel.template block<Aligned, 256, 2, false>() || kernel.template block<Aligned, 1024, 8, false>() ||
-          kernel.template run_rows<Layout::aligned, Aligned>() ||
-          kernel.template common_rows<Layout::aligned, Aligned>());
+          kernel.template run_rows<Layout::aligned, Aligned>());
     case Layout::shifted:
-      return status(kernel.template run_rows<Layout::shifted, Shifted>() ||
-                    kernel.template common_rows<Layout::shifted, Shifted>());
+      return status(kernel.template run_rows<Layout::shifted, Shifted>());
     case Layout::runs:
       return status(kernel.template common_rows<Layout::runs, Runs>());
-    case Layout::pitched: {
-      constexpr int kLoads = grid_loads(Layout::pitched, sizeof(Acc));
-      constexpr int kMostLoads = most_block_loads(sizeof(Acc));
-      return status(kernel.template block<Pitched, 128, 4, true>() ||
-                    kernel.template block<Stepped, 256, kLoads, true>() ||
-                    kernel.template block<Stepped, 256, kMostLoads, true>() ||
-                    kernel.template common_rows<Layout::pitched, Pitched>());
-    }
     case Layout::strided:
-      return status(kernel.template block<Strided, 128, 4, true>() ||
-                    kernel.template common_rows<Layout::strided, Strided>());
+      return status(kernel.template common_rows<Layout::strided, Strided>());
+    case Layout::pitched:  // launch_pitched
+      break;
   }
   return cudaErrorInvalidValue;
+}
+
+/// Layout::pitched, which Kernels::every alone has.
+template <typename In, typename Acc, typename Out>
+cudaError_t launch_pitched(const Launch& l, cudaStream_t stream) {
+  const Launcher<In, Acc, Out> kernel(l, stream);
+  return status(kernel.template block<Stepped, 256, grid_loads(Layout::pitched, sizeof(Acc)), true>() ||
+                kernel.template block<Stepped, 256, most_block_loads(sizeof(Acc)), true>() ||
+                kernel.template common_rows<Layout::pitched, Pitched>());
 }
 
 /// Kernels::every.
@@ -254,6 +253,8 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
   constexpr int kVector = column_vector(sizeof(In));
   switch (l.plan.family) {
     case Family::rows:
+      if (l.plan.layout == Layout::pitched) return launch_pitched<In, Acc, Out>(l, stream);
+      return launch_rows<In, Acc, Out>(l, stream);
     case Family::columns:
       return launch_rows<In, Acc, Out>(l, stream);
     case Family::tiny_rows:

@@ -31,10 +31,10 @@ Layout layout_of(const Problem& p) {
   const bool aligned = p.misalignment == 0 && strides_divide(p.kept, 0, group);
   const bool one_run = is_run(p.reduced) && p.kept.dims == 1;
   if (one_run && aligned) return Layout::aligned;
-  if (one_run && p.kernels != Kernels::converted) return Layout::shifted;
+  if (one_run && p.kernels != Kernels::few) return Layout::shifted;
   const bool pitched = p.reduced.dims <= 2 && p.reduced.small && reach(p.reduced) < int64_t{1} << 31;
-  if (p.kernels == Kernels::converted || !pitched) return Layout::strided;
-  return is_rows(p.reduced, group) && aligned ? Layout::runs : Layout::pitched;
+  if (pitched && p.kernels != Kernels::few && is_rows(p.reduced, group) && aligned) return Layout::runs;
+  return pitched && p.kernels == Kernels::every ? Layout::pitched : Layout::strided;
 }
 
 /// Tiles a block, for many blocks of such a shape. Times: H200, 512 threads x 8 loads, float32, two blocks a
@@ -74,7 +74,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
                 .tiles = static_cast<int>(tiles),
                 .segments = covered ? static_cast<int>(segments) : 0};
   };
-  const bool every_shape = p.kernels != Kernels::converted && (layout == Layout::aligned || layout == Layout::shifted);
+  const bool every_shape = p.kernels != Kernels::few && (layout == Layout::aligned || layout == Layout::shifted);
   const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;  // a block each fills the GPU
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
   if (p.outputs > 1 && every_shape) {
@@ -183,32 +183,26 @@ std::optional<Plan> plan_few_rows(const Problem& p, int vector) {
   const bool little = p.n * p.outputs <= int64_t{1} << 19;
   const bool side_by_side = p.columns.stride[0] == 1 && p.places.dims == 1;
   if (p.kernels != Kernels::every || p.reduced.dims != 1 || !side_by_side) return std::nullopt;
+  Plan plan{.family = Family::few_rows, .vector = 1, .loads = kFewRows, .tiles = 1, .segments = 1};
   if (p.n <= (little ? kFewRows / 2 : kFewRows) && (vector == 1 || p.result_aligned)) {
-    const auto rows = vector == 1 ? kFewRows : static_cast<int>(std::max<int64_t>(2, ceil_power(p.n)));
-    return Plan{.family = Family::few_rows,
-                .threads = 256,
-                .width = kWarpSize,
-                .vector = vector,
-                .loads = rows,
-                .tiles = 1,
-                .segments = 1};
+    plan.threads = 256;
+    plan.width = kWarpSize;
+    plan.vector = vector;
+    if (vector > 1) plan.loads = static_cast<int>(std::max<int64_t>(2, ceil_power(p.n)));
+    return plan;
   }
   const int64_t parts = ceil_power(ceil_div(p.n, kFewRows));
   if (parts > kMaxFewRowsParts || !little) return std::nullopt;
-  return Plan{.family = Family::few_rows,
-              .threads = 64,
-              .width = static_cast<int>(kWarpSize / parts),
-              .vector = 1,
-              .loads = kFewRows,
-              .tiles = 1,
-              .segments = 1};
+  plan.threads = 64;
+  plan.width = static_cast<int>(kWarpSize / parts);
+  return plan;
 }
 
 /// Whether threads can load `vector` neighbouring columns at once.
 bool fits_vector(const Problem& p, int vector) {
   return p.columns.stride[0] == 1 && p.columns.size[0].value % vector == 0 && strides_divide(p.columns, 1, vector) &&
          strides_divide(p.reduced, 0, vector) && p.misalignment % (vector * p.element_size) == 0 &&
-         p.kernels != Kernels::converted;
+         p.kernels != Kernels::few;
 }
 
 /// Threads side by side for so many columns, one a thread: 32, or 16 or 8 where that leaves a fifth fewer idle; but no
@@ -230,9 +224,9 @@ struct Groups {
   int vector;
   int multiprocessors;
   int64_t count = ceil_div(p.outputs, vector);
-  int64_t run = p.columns.stride[0] == 1 ? p.columns.size[0].value / vector : count;  // that lie side by side
-  int rows = p.reduced.dims == 1 && p.kernels != Kernels::converted ? kColumnRows : kStridesRows;  // a thread loads
-  int64_t most_parts = ceil_power(ceil_div(p.n, rows));                                            // with rows
+  int64_t run = p.columns.stride[0] == 1 ? p.columns.size[0].value / vector : count;         // that lie side by side
+  int rows = p.reduced.dims == 1 && p.kernels != Kernels::few ? kColumnRows : kStridesRows;  // a thread loads
+  int64_t most_parts = ceil_power(ceil_div(p.n, rows));                                      // with rows
   int64_t most_tiles =
       int64_t{1} << (std::min(kMaxCounterLevels, kCounterBytes / (256 * vector * p.accumulate_size)) - 1);
 

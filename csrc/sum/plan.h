@@ -14,9 +14,10 @@ namespace reduce_ops::sum {
 
 /// Which kernels there are for a pair of dtypes.
 enum class Kernels {
-  every,      // the common dtypes: every family
-  rows,       // the others: rows in every shape, columns
-  converted,  // elements that are converted to another dtype: aligned and strided rows in a few shapes, single columns
+  every,  // the common dtypes: every family
+  rows,   // the others: rows of every layout but pitched, columns
+  few,  // elements that are converted to another dtype, and uint16 and uint32, which torch.sum does not take on a GPU:
+        // aligned and strided rows in a few shapes, single columns
 };
 
 /// What is summed: for each of the `outputs` indices of the kept dimensions, n elements.
@@ -97,7 +98,7 @@ constexpr int kMaxGridY = 65535;         // of CUDA
 constexpr int kMaxTiles = 1024;          // of a block of rows
 constexpr int kWarpThreads = 128;        // of sum_warp
 constexpr int kColumnRows = 16;          // loads of a thread of sum_columns
-constexpr int kStridesRows = 8;          // the same where rows are not one stride apart, or elements are converted
+constexpr int kStridesRows = 8;          // the same where rows are not one stride apart, or there are few kernels
 constexpr int kFewRows = 8;              // of a thread of sum_few_rows
 constexpr int kMaxFewRowsParts = 8;      // lanes that a column has there
 constexpr int kMaxCounterLevels = 17;    // of a thread of sum_columns: 65536 batches

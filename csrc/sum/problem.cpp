@@ -8,11 +8,12 @@ namespace reduce_ops::sum {
 namespace {
 
 Kernels kernels_for(at::ScalarType in, at::ScalarType out) {
-  if (out != reduce_ops::result_dtype(in)) return Kernels::converted;
+  if (out != reduce_ops::result_dtype(in)) return Kernels::few;
   switch (in) {
-    case at::kShort:
     case at::kUInt16:
     case at::kUInt32:
+      return Kernels::few;
+    case at::kShort:
     case at::kFloat8_e4m3fn:
     case at::kFloat8_e5m2:
     case at::kComplexDouble:

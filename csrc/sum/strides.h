@@ -46,6 +46,7 @@ struct Strides {
   __device__ int64_t offset_of_small(uint32_t index) const {
     uint32_t quotient = size[0].divide(index);
     int64_t offset = (index - quotient * static_cast<uint32_t>(size[0].value)) * stride[0];
+#pragma unroll 1  // few sums have many dimensions, and every load of every kernel has this
     for (int d = 1; d < dims - 1; ++d) {
       index = quotient;
       quotient = size[d].divide(index);

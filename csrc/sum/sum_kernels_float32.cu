@@ -6,10 +6,10 @@ cudaError_t launch_float32(const Launch& l, cudaStream_t stream) {
   switch (l.in) {
     case Type::float16:
       return l.out == Type::float16 ? launch_every<__half, float, __half>(l, stream)
-                                    : launch_converted<__half, float>(l, stream);
+                                    : launch_few<__half, float>(l, stream);
     case Type::bfloat16:
       return l.out == Type::bfloat16 ? launch_every<__nv_bfloat16, float, __nv_bfloat16>(l, stream)
-                                     : launch_converted<__nv_bfloat16, float>(l, stream);
+                                     : launch_few<__nv_bfloat16, float>(l, stream);
     case Type::float8_e4m3fn:
       return launch_rows<__nv_fp8_e4m3, float>(l, stream);
     case Type::float8_e5m2:
@@ -17,23 +17,23 @@ cudaError_t launch_float32(const Launch& l, cudaStream_t stream) {
     case Type::float32:
       return launch_every<float, float>(l, stream);
     case Type::boolean:
-      return launch_converted<Boolean, float>(l, stream);
+      return launch_few<Boolean, float>(l, stream);
     case Type::int8:
-      return launch_converted<int8_t, float>(l, stream);
+      return launch_few<int8_t, float>(l, stream);
     case Type::int16:
-      return launch_converted<int16_t, float>(l, stream);
+      return launch_few<int16_t, float>(l, stream);
     case Type::int32:
-      return launch_converted<int32_t, float>(l, stream);
+      return launch_few<int32_t, float>(l, stream);
     case Type::int64:
-      return launch_converted<int64_t, float>(l, stream);
+      return launch_few<int64_t, float>(l, stream);
     case Type::uint8:
-      return launch_converted<uint8_t, float>(l, stream);
+      return launch_few<uint8_t, float>(l, stream);
     case Type::uint16:
-      return launch_converted<uint16_t, float>(l, stream);
+      return launch_few<uint16_t, float>(l, stream);
     case Type::uint32:
-      return launch_converted<uint32_t, float>(l, stream);
+      return launch_few<uint32_t, float>(l, stream);
     case Type::uint64:
-      return launch_converted<uint64_t, float>(l, stream);
+      return launch_few<uint64_t, float>(l, stream);
     default:
       return cudaErrorInvalidValue;
   }

@@ -17,9 +17,9 @@ cudaError_t launch_int64(const Launch& l, cudaStream_t stream) {
     case Type::uint8:
       return launch_every<uint8_t, uint64_t>(l, stream);
     case Type::uint16:
-      return launch_rows<uint16_t, uint64_t>(l, stream);
+      return launch_few<uint16_t, uint64_t>(l, stream);
     case Type::uint32:
-      return launch_rows<uint32_t, uint64_t>(l, stream);
+      return launch_few<uint32_t, uint64_t>(l, stream);
     case Type::uint64:
       return launch_every<uint64_t, uint64_t>(l, stream);
     default:
