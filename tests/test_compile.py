@@ -154,7 +154,9 @@ def test_export_and_aot_inductor(tmp_path: Path, device: torch.device) -> None:
                 torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("op", [torch.sum, OPS.sum, OPS.sum_v7, OPS.sum_exact], ids=str)
+@pytest.mark.parametrize(
+    "op", [torch.sum, OPS.sum, OPS.sum_v7, OPS.sum_exact], ids=["torch.sum", "sum", "sum_v7", "sum_exact"]
+)
 def test_export_of_a_dtype_without_sums(op: Function, device: torch.device) -> None:
     """What has no sum has one in a graph of shapes and dtypes, and is the error of eager mode when that runs."""
 
