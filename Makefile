@@ -15,7 +15,7 @@ bench: build/.ready  ## time the ladder; ARGS="--help" lists the options
 	@$(PY) -m reduce_ops bench $(ARGS)
 
 test: build/.ready  ## run the tests; ARGS goes to pytest
-	@$(PY) -m pytest tests $(ARGS)
+	@$(PY) -m pytest tests -n auto --dist loadfile $(ARGS)
 
 lint: .venv/.ready-dev  ## check formatting, style and types of all committed files
 	@$(PY) -m pre_commit run --all-files $(ARGS)

@@ -39,6 +39,8 @@ LAYOUTS: dict[str, Callable[[Shape, Make], Tensor]] = {
     "contiguous": lambda shape, make: make(shape),
     "channels_last": lambda shape, make: make((shape[0], *shape[2:], shape[1])).movedim(-1, 1),
     "transposed": lambda shape, make: make((*shape[:-2], shape[-1], shape[-2])).mT,
+    "reversed": lambda shape, make: make(shape[::-1]).permute(*reversed(range(len(shape)))),
+    "batch turned": lambda shape, make: make((shape[1], shape[0], *shape[2:])).transpose(0, 1),
     "x[..., :-1]": lambda shape, make: make((*shape[:-1], shape[-1] + 1))[..., :-1],
     "x[..., ::2]": lambda shape, make: make((*shape[:-1], 2 * shape[-1]))[..., ::2],
     "at +1": _at_plus_1,
@@ -142,6 +144,20 @@ TRAINING: tuple[Sum, ...] = (
 IMAGES: tuple[Sum, ...] = (((32, 64, 112, 112), (0, 2, 3)), ((128, 512, 7, 7), (0, 2, 3)))
 """Statistics of batch norms."""
 
+LAYOUT_SUMS: tuple[tuple[Sum, str], ...] = (
+    # Full sums whose order runs across memory
+    *((((4096, 4096), (0, 1)), "reversed"), (((4097, 4095), (0, 1)), "reversed"), (((3, 2**22), (0, 1)), "reversed")),
+    *((((64, 3, 224, 224), (0, 1, 2, 3)), "channels_last"), (((232, 35649, 2), (0, 1, 2)), "batch turned")),
+    # Both ends of a batch
+    *((((184, 48318, 15), (0, 2)), "reversed"), (((454, 1065, 70), (0, 2)), "reversed")),
+    *((((38, 40, 39920), (0, 2)), "reversed"), (((145, 7876, 81), (0, 1)), "reversed")),
+    *((((19, 5565, 366), (0, 1)), "reversed"), (((2, 34998, 649), (1, 2)), "reversed")),
+    # Rows and columns of a permuted batch
+    *((((512, 128, 769), (2,)), "batch turned"), (((979, 52, 905), (0,)), "reversed")),
+    *((((4590, 51, 253), (1, 2)), "reversed"), (((3325, 1538, 13, 1), (3,)), "reversed")),
+)
+"""Layouts that no kernel is made for, or that one is made for which no contiguous input meets."""
+
 RANDOM_SUMS = 20
 """How many sums that nobody chose are raced: a plan made for the shapes above should do for others too."""
 
@@ -180,8 +196,9 @@ def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
     first = dtype or torch.float32
     if device.type == "cuda":
         groups = {"list": LIST, "extra": EXTRA, "neighbours": NEIGHBOURS, "training": TRAINING + IMAGES}
-        groups["random"] = random_sums(RANDOM_SUMS)
+        groups |= {"layouts": (), "random": random_sums(RANDOM_SUMS)}
         views = [("neighbours", *view) for view in VIEWS] + [("training", x, "channels_last") for x in IMAGES]
+        views += [("layouts", *view) for view in LAYOUT_SUMS]
         of_other_dtypes = OF_OTHER_DTYPES
     else:
         groups = ON_CPU

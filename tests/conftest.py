@@ -34,6 +34,11 @@ def short_timings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "RUN_SECONDS", 0.01)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Two files at a time; with a GPU one, for some tests measure its free memory."""
+    return 0 if torch.cuda.is_available() else min(2, os.cpu_count() or 1)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         for item in items:

@@ -128,6 +128,48 @@ def test_neighbouring_threads_take_neighbouring_elements_of_permuted_dimensions(
 
 
 @pytest.mark.parametrize(
+    ("shape", "family", "width"),
+    [
+        ((145, 81, 7876), "windows", 32),
+        ((16, 81, 7876), "windows", 16),
+        ((8, 81, 7876), "windows", 8),
+        ((3, 81, 7876), "windows", 4),
+        ((2000, 81, 177), "windows", 32),
+        ((2000, 81, 176), "tiles", 0),
+        ((2000, 81, 2), "tiles", 0),
+        ((184, 81, 15), "tiles", 0),
+    ],
+)
+def test_order_across_memory(shape: tuple[int, int, int], family: str, width: int) -> None:
+    p = plan(meta(*shape[::-1]).permute(2, 1, 0), [0, 2])
+    assert (p.family, p.width) == (family, width)
+
+
+def test_a_run_of_a_few_elements_is_crossed_too() -> None:
+    assert plan(meta(300, 200, 4).transpose(0, 1)).family == "windows"
+    assert plan(meta(300, 200, 8).transpose(0, 1)).layout == "strided"
+
+
+def test_outputs_side_by_side_within_a_sector() -> None:
+    for outputs, family, together in ((1, "windows", 1), (5, "windows", 5), (8, "windows", 8), (9, "columns", 1)):
+        p = plan(meta(649, 34998, outputs).transpose(0, 1), [0, 1])
+        assert (p.family, p.vector) == (family, together)
+
+
+def test_rows_of_a_permuted_batch() -> None:
+    assert plan(meta(50, 700, 4000).transpose(0, 1), 2) == plan(meta(50 * 700, 4000), 1)
+    assert plan(meta(50, 700, 4001).transpose(0, 1), 2) == plan(meta(50 * 700, 4001), 1)
+    assert plan(meta(50, 700, 3, 4001).permute(2, 1, 0, 3), 3).layout == "pitched"
+
+
+def test_integers_have_no_order() -> None:
+    """They wrap, so that memory is read as it lies."""
+    x = meta(300, 100, 200, dtype=torch.int8)
+    assert plan(x.permute(2, 1, 0)) == plan(x)
+    assert plan(x.permute(1, 2, 0), [1, 2]).family == "rows"
+
+
+@pytest.mark.parametrize(
     ("batch", "side", "layout", "threads", "loads"),
     [
         (9, 7, "pitched", 128, 4),
@@ -169,6 +211,11 @@ def test_blocks_of_columns_have_few_parts_where_rows_would_not_fill_them() -> No
     p = plan(meta(64, 300, 4096), 1)
     assert (p.segments, p.threads // p.width * p.loads * p.tiles) == (1, 512)
     assert p.threads // p.width <= 8
+
+
+def window_leaves(x: torch.Tensor) -> int:
+    """Of the order, whose node is no more than a hundredth of them."""
+    return 256 if x.element_size() == 2 else 128
 
 
 SOME_DTYPES = (torch.float32, torch.float16, torch.float64, torch.float8_e5m2, torch.int8, torch.int16, torch.uint16)
@@ -232,6 +279,17 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.threads in (64, 256)
         assert 32 % p.width == 0
         assert outputs % p.vector == 0
+    elif p.family == "windows":
+        assert p.threads == 8 * p.width
+        assert p.width in (4, 8, 16, 32)
+        assert p.width * x.element_size() <= 128
+        assert 1 <= p.tiles <= 8
+        assert outputs % p.vector == 0
+        assert n >= 4 * window_leaves(x)
+    elif p.family == "tiles":
+        assert p.threads in (64, 128, 256)
+        assert n >= 4 * window_leaves(x)
+        assert p.tiles % window_leaves(x) == 0 or n % p.tiles == 0
     elif p.family == "staged_rows":
         assert n <= max(8 * p.width, 1024 if p.width == 32 else 0)
         assert (p.tiles * n + elements) * x.element_size() <= 12 * 1024 + 16

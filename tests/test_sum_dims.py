@@ -199,6 +199,62 @@ def test_planes_of_many_channels(batch: int, plane: int, dtype: torch.dtype, dev
         check(values(batch, 260, 2 * plane, dtype=dtype).to(device)[..., ::2], (0, 2))
 
 
+def held(x: torch.Tensor, *order: int) -> torch.Tensor:
+    """The same elements with the dimensions in another order in memory, the last one closest."""
+    return x.permute(order).contiguous().permute([order.index(d) for d in range(x.dim())])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64, torch.complex64, torch.int8], ids=str)
+@pytest.mark.parametrize("length", [2, 3, 15, 32, 63, 64, 65, 127, 128, 129, 255, 256, 257, 513, 1030])
+def test_turned_batches(length: int, dtype: torch.dtype, device: torch.device) -> None:
+    """Both ends of a batch that is held transposed: neighbours in memory are `length` elements apart in the order."""
+    for lines in (2, 3, 7, 8, 9, 16, 17, 31, 33, 100, 512 // length + 1, 2048 // length, 2048 // length + 1):
+        x = values(lines, 3, length, dtype=dtype).to(device)
+        check(held(x, 2, 1, 0), (0, 2), lines)
+        check(held(x, 2, 0, 1), (0, 2), (lines, "an output beside the other"))
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.float64, torch.complex64, torch.complex128], ids=str
+)
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [
+        ((300, 200, 2), (1, 0, 2)),  # runs of two elements
+        ((300, 200, 3), (1, 0, 2)),
+        ((2, 9, 400, 5), (0, 2, 1, 3)),
+        ((3, 500, 2), (0, 2, 1)),
+        ((4, 9, 150), (0, 2, 1)),  # from the last line of a matrix to the first of the next one
+        ((5, 2, 700), (0, 2, 1)),
+        ((60, 33, 20), (0, 2, 1)),
+        ((9, 10, 15), (2, 1, 0)),  # lines in two dimensions
+        ((9, 30, 35), (2, 1, 0)),
+        ((3, 5, 7, 9, 11), (4, 1, 3, 0, 2)),
+        ((7, 5, 3, 9, 11), (2, 4, 0, 3, 1)),
+        ((257, 263), (1, 0)),
+        ((1025, 31), (1, 0)),
+        ((31, 1025), (1, 0)),
+    ],
+    ids=str,
+)
+def test_turned_dimensions(
+    shape: tuple[int, ...], order: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> None:
+    x = values(*shape, dtype=dtype).to(device)
+    check(held(x, *order), tuple(range(x.dim())))
+    wide = values(*shape[:-1], 2 * shape[-1], dtype=dtype).to(device)
+    check(held(wide, *order)[..., 1::2], tuple(range(x.dim())), "every other element")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int8], ids=str)
+def test_rows_of_a_permuted_batch(dtype: torch.dtype, device: torch.device) -> None:
+    for length in (1, 2, 31, 128, 129, 400, 1001, 3005):
+        x = values(7, 45, length, dtype=dtype).to(device)
+        check(x.transpose(0, 1), 2, length)
+        check(values(45 * 7 * length + 1, dtype=dtype).to(device)[1:].view(7, 45, length).transpose(0, 1), 2, length)
+        check(x.view(7, 9, 5, length).permute(2, 1, 0, 3), 3, length)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
 def test_channels_last(dtype: torch.dtype, device: torch.device) -> None:
     for shape in ((4, 3, 32, 32), (2, 64, 14, 14), (3, 17, 9, 11), (2, 5, 3, 4, 5)):
@@ -398,6 +454,8 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], int | tuple[int, ...], Callable[[torch
     "apart": ((9, 3, 30, 30), (0, 2, 3), lambda x: x),
     "channels_last": ((9, 30, 30, 3), (0, 2, 3), lambda x: x.permute(0, 3, 1, 2)),
     "transposed": ((257, 50), 1, lambda x: x.t()),
+    "across": ((300, 2, 40), (0, 2), lambda x: x.permute(2, 1, 0)),
+    "across, short": ((30, 2, 150), (0, 2), lambda x: x.permute(2, 1, 0)),
     "steps": ((100, 258), 1, lambda x: x[::2, ::3]),
     "expanded": ((50, 1), 1, lambda x: x.expand(50, 100)),
 }

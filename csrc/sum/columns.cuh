@@ -102,8 +102,9 @@ __device__ Sums<kVector, Acc> fold_rows(const In* p, const Strides& rows, int64_
 #pragma unroll
     for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + r * stride);
   } else {
+    Strides::Cursor row(rows, first);
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + rows.offset(first + r));
+    for (int r = 0; r < kRows; ++r, row.next(1)) pack[r] = Load::template load<kOnce>(p + row.offset());
   }
   return fold_packs<Acc>(pack);
 }

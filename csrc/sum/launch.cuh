@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
+#include "sum/across.cuh"
 #include "sum/columns.cuh"
 #include "sum/narrow_columns.cuh"
 #include "sum/rows.cuh"
@@ -31,7 +33,7 @@ class Launcher {
     const int64_t outputs = l_.problem.outputs;
     sum_warp<kWarpThreads, Source<In, Acc, kLoads>, Out>
         <<<blocks_for(outputs, kWarpThreads / kWarpSize), kWarpThreads, 0, stream_>>>(source<Source, kLoads>(), outputs,
-                                                                                      l_.problem.n, result());
+                                                                                      l_.problem.n, places(), result());
     return true;
   }
 
@@ -44,7 +46,7 @@ class Launcher {
     const int64_t outputs = l_.problem.outputs;
     const dim3 grid(static_cast<unsigned>(std::min(outputs, kMaxGridX)), blocks_for(outputs, kMaxGridX));
     sum_block<kThreads, kBatched, Source<In, Acc, kLoads>, Out>
-        <<<grid, p_.threads, 0, stream_>>>(source<Source, kLoads>(), outputs, l_.problem.n, result());
+        <<<grid, p_.threads, 0, stream_>>>(source<Source, kLoads>(), outputs, l_.problem.n, places(), result());
     return true;
   }
 
@@ -56,8 +58,8 @@ class Launcher {
     const int64_t outputs = l_.problem.outputs;
     const dim3 grid(p_.segments, static_cast<unsigned>(std::min<int64_t>(outputs, kMaxGridY)),
                     blocks_for(outputs, kMaxGridY));
-    sum_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Out>
-        <<<grid, kThreads, 0, stream_>>>(source<Source, kLoads>(), outputs, l_.problem.n, p_.tiles, l_.slots, result());
+    sum_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Out><<<grid, kThreads, 0, stream_>>>(
+        source<Source, kLoads>(), outputs, l_.problem.n, p_.tiles, l_.slots, places(), result());
     return true;
   }
 
@@ -65,7 +67,8 @@ class Launcher {
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool common_rows() const {
     return block<Source, 1024, 4, true>() ||
-           grid<Source, grid_threads(kLayout), grid_loads(kLayout, sizeof(Acc)), true>();
+           grid<Source, grid_threads(kLayout), grid_loads(kLayout, sizeof(Acc)), true>() ||
+           (kLayout == Layout::runs && grid<Source, 256, 4, true>());
   }
 
   /// The shapes of rows of one run.
@@ -107,12 +110,13 @@ class Launcher {
     return true;
   }
 
-  template <int kVector, int kRows>
+  template <int kVector, int kRows, bool kOneStride>
   bool columns() const {
     if (p_.family != Family::columns || p_.vector != kVector || p_.loads != kRows) return false;
+    if (kOneStride && l_.problem.reduced.dims > 1) return false;
     const dim3 block(p_.width, p_.threads / p_.width);
     const dim3 grid(blocks_for(l_.problem.outputs, int64_t{p_.width} * kVector), p_.segments);
-    const auto kernel = sum_columns<kVector, kRows, kRows == kColumnRows, In, Acc, Out>;
+    const auto kernel = sum_columns<kVector, kRows, kOneStride, In, Acc, Out>;
     const size_t bytes = counter_bytes<kVector>(p_.width, p_.tiles);
     allow_shared(kernel, bytes);
     kernel<<<grid, block, bytes, stream_>>>(matrix());
@@ -133,6 +137,30 @@ class Launcher {
     const auto kernel = p.columns.dims == 1 ? sum_few_rows<kVector, kRows, kParts, true, In, Acc, Out>
                                             : sum_few_rows<kVector, kRows, kParts, false, In, Acc, Out>;
     kernel<<<blocks_for(p.outputs * kParts, int64_t{p_.threads} * kVector), p_.threads, 0, stream_>>>(rows);
+    return true;
+  }
+
+  template <int kWidth>
+  bool windows() const {
+    if (p_.family != Family::windows || p_.width != kWidth) return false;
+    Across<In, Acc> a = across();
+    const unsigned segments = blocks_for(a.length, int64_t{kWindowLeaves<sizeof(In), sizeof(Acc)>} * a.at_once);
+    a.blocks = blocks_for(int64_t{a.lines} * a.together, kWidth) * segments;
+    sum_windows<kWidth, In, Acc>
+        <<<l_.problem.outputs / a.together * a.blocks, dim3(kWidth, kWindowParts), 0, stream_>>>(a);
+    return true;
+  }
+
+  bool tiles() const {
+    if (p_.family != Family::tiles) return false;
+    Across<In, Acc> a = across();
+    a.blocks = blocks_for(a.lines, a.at_once);
+    const auto kernel = a.along.dims == 1 ? sum_tiles<true, In, Acc> : sum_tiles<false, In, Acc>;
+    constexpr int64_t kWindow = kWindowLeaves<sizeof(In), sizeof(Acc)>;
+    const int64_t windows = (int64_t{a.at_once} * a.length + kWindow - 1) / kWindow;
+    const auto bytes = static_cast<size_t>(tile_bytes(windows * kWindow, sizeof(In)));
+    allow_shared(kernel, bytes);
+    kernel<<<l_.problem.outputs * a.blocks, p_.threads, bytes, stream_>>>(a);
     return true;
   }
 
@@ -171,12 +199,42 @@ class Launcher {
 
   template <template <typename, typename, int> typename Source, int kLoads>
   Source<In, Acc, kLoads> source() const {
-    return {data(), l_.problem.kept, l_.problem.reduced};
+    return {data(), has_places() ? l_.problem.rows : l_.problem.kept, l_.problem.reduced};
+  }
+
+  /// Whether rows are summed in the order of memory, which is not that of the outputs.
+  bool has_places() const {
+    return (p_.layout == Layout::aligned || p_.layout == Layout::shifted) && l_.problem.kept.dims > 1;
+  }
+
+  Places places() const {
+    if (!has_places()) return {Divisor::of(1), 1, 1};
+    const Strides& s = l_.problem.places;
+    return {s.size[0], s.stride[0], s.stride[1]};
   }
 
   ShortRows<In, Out> short_rows() const {
     const Problem& p = l_.problem;
     return {data(), p.outputs, p.kept.stride[0], static_cast<int>(p.n), p_.tiles, result()};
+  }
+
+  Across<In, Acc> across() const {
+    const Problem& p = l_.problem;
+    const int dim = line_dim(p.reduced, kSectorBytes / static_cast<int>(sizeof(In)));
+    const Strides along = some_dims(p.reduced, 0, dim);
+    const Strides to_line = some_dims(p.reduced, dim, p.reduced.dims);
+    return {.data = data(),
+            .nodes = static_cast<Acc*>(l_.result),
+            .windows = p_.nodes,
+            .lines = static_cast<unsigned>(count(to_line)),
+            .length = static_cast<unsigned>(count(along)),
+            .blocks = 0,  // depends on the kernel
+            .at_once = static_cast<unsigned>(p_.tiles),
+            .together = static_cast<unsigned>(p_.vector),
+            .kept = p.columns,
+            .places = p.places,
+            .along = along,
+            .to_line = to_line};
   }
 
   Columns<In, Acc, Out> matrix() const {
@@ -203,20 +261,40 @@ inline cudaError_t status(bool launched) { return launched ? cudaGetLastError() 
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_few(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
-  if (l.plan.family == Family::columns) return status(kernel.template columns<1, kStridesRows>());
+  if (l.plan.family == Family::columns) return status(kernel.template columns<1, kFewKernelsRows, false>());
   if (l.plan.layout == Layout::aligned) return status(kernel.template common_rows<Layout::aligned, Aligned>());
   return status(kernel.template common_rows<Layout::strided, Strided>());
+}
+
+/// Order across memory: the nodes, whose rows are the sums.
+template <typename In, typename Acc, typename Out>
+cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
+  if constexpr (std::is_integral_v<Acc> || sizeof(In) == 1) {
+    return cudaErrorInvalidValue;  // integers wrap, and so have no order
+  } else {
+    const Launcher<In, Acc, Out> kernel(l, stream);
+    if (kernel.template windows<4>() || kernel.template windows<8>() || kernel.tiles()) return cudaGetLastError();
+    if constexpr (sizeof(In) <= 8) {
+      if (kernel.template windows<16>()) return cudaGetLastError();
+    }
+    if constexpr (sizeof(In) <= 4) {
+      if (kernel.template windows<32>()) return cudaGetLastError();
+    }
+    return cudaErrorInvalidValue;
+  }
 }
 
 /// Kernels::rows.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
+  if (l.plan.nodes > 0) return launch_across<In, Acc, Out>(l, stream);
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) {
     constexpr int kVector = column_vector(sizeof(In));
-    return status(
-        kernel.template columns<kVector, kColumnRows>() || kernel.template columns<kVector, kStridesRows>() ||
-        (kVector > 1 && (kernel.template columns<1, kColumnRows>() || kernel.template columns<1, kStridesRows>())));
+    return status(kernel.template columns<kVector, kColumnRows, true>() ||
+                  kernel.template columns<kVector, strides_rows(kVector, sizeof(In)), false>() ||
+                  (kVector > 1 && kernel.template columns<1, kColumnRows, true>()) ||
+                  (kVector > 1 && kernel.template columns<1, strides_rows(1, sizeof(In)), false>()));
   }
   switch (l.plan.layout) {
     case Layout::aligned:
@@ -253,9 +331,10 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
   constexpr int kVector = column_vector(sizeof(In));
   switch (l.plan.family) {
     case Family::rows:
-      if (l.plan.layout == Layout::pitched) return launch_pitched<In, Acc, Out>(l, stream);
-      return launch_rows<In, Acc, Out>(l, stream);
     case Family::columns:
+    case Family::windows:
+    case Family::tiles:
+      if (l.plan.layout == Layout::pitched) return launch_pitched<In, Acc, Out>(l, stream);
       return launch_rows<In, Acc, Out>(l, stream);
     case Family::tiny_rows:
       return status(kernel.template tiny_rows<2>() || kernel.template tiny_rows<3>() ||

@@ -25,15 +25,22 @@ struct Problem {
   int64_t outputs;
   int64_t n;
   Strides kept;
-  Strides reduced;
+  Strides reduced;  // of integers, in the order of memory
   Strides columns;  // the kept dimensions as neighbouring threads take them: the smallest stride innermost
   Strides places;   // from an index of those to that of the output
+  Strides rows;     // those merged
   int element_size;
   int accumulate_size;
   int misalignment;     // bytes from the last multiple of 16 to the first element
   bool result_aligned;  // the result begins at a multiple of 16 bytes
   Kernels kernels;
 };
+
+/// Whether the outputs begin one distance apart in memory, and if not in their own order, in that of a transposed
+/// matrix.
+inline bool has_one_pitch(const Problem& p) {
+  return p.kept.dims == 1 || (p.rows.dims == 1 && p.places.dims == 2 && p.places.small);
+}
 
 enum class Family {
   rows,            // rows.cuh: a block or more an output
@@ -43,6 +50,8 @@ enum class Family {
   columns,         // columns.cuh: outputs side by side
   few_rows,        // columns.cuh, for up to 64 rows
   narrow_columns,  // narrow_columns.cuh: 2 to 32 outputs side by side, in memory without a gap
+  windows,         // across.cuh: the order runs across memory, along lines of many elements
+  tiles,           // across.cuh: the same along short lines
 };
 
 /// How the elements of an output lie, for Family::rows.
@@ -60,11 +69,14 @@ struct Plan {
   Layout layout = Layout::strided;  // of rows
   int threads = 0;                  // of a block; columns: blockDim.x * blockDim.y
   int width = 0;     // rows: of an output that shares a block, or 0; columns: blockDim.x; few_rows: lanes side by side;
-                     // small_rows, staged_rows: lanes a row; tiny_rows: n; narrow_columns: columns
-  int vector = 0;    // columns: neighbours a thread
+                     // small_rows, staged_rows: lanes a row; tiny_rows: n; narrow_columns: columns; windows: strands
+  int vector = 0;    // columns: neighbours a thread; windows: outputs side by side in a line
   int loads = 0;     // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows
-  int tiles = 0;     // that many such loads a thread, a power of two; staged_rows: rows of a tile
+  int tiles = 0;     // that many such loads a thread, a power of two; staged_rows: rows of a tile; windows: of a line,
+                     // one after the other; tiles: lines of a tile
   int segments = 0;  // blocks an output, or a block's width of outputs; 0: more than any plan covers
+  /// windows, tiles: sums of each output that are left, for a second launch.
+  int64_t nodes = 0;
 };
 
 /// Where blocks publish sums (slots.cuh): memory of a stream, and how many sums it takes.
@@ -98,7 +110,7 @@ constexpr int kMaxGridY = 65535;         // of CUDA
 constexpr int kMaxTiles = 1024;          // of a block of rows
 constexpr int kWarpThreads = 128;        // of sum_warp
 constexpr int kColumnRows = 16;          // loads of a thread of sum_columns
-constexpr int kStridesRows = 8;          // the same where rows are not one stride apart, or there are few kernels
+constexpr int kFewKernelsRows = 8;       // the same where there are few kernels
 constexpr int kFewRows = 8;              // of a thread of sum_few_rows
 constexpr int kMaxFewRowsParts = 8;      // lanes that a column has there
 constexpr int kMaxCounterLevels = 17;    // of a thread of sum_columns: 65536 batches
@@ -106,6 +118,7 @@ constexpr int kCounterBytes = 96 << 10;  // that the counters of a block may tak
 constexpr int kMaxSegmentsAPart = 1024;  // that a part of the last block of a column folds
 constexpr int kTileBytes = 12 * 1024;    // of staged rows, which begin anywhere in the first line of a tile
 constexpr int kLineBytes = 128;          // of L2
+constexpr int kSectorBytes = 32;         // of a line, which are read one by one
 constexpr int kStagedThreads = 128;
 constexpr int kMaxShortRow = 1024;       // elements
 constexpr int kMaxTinyRow = 8;           // elements
@@ -115,6 +128,9 @@ constexpr int kMaxNarrowBatches = 1024;  // of a warp
 /// Neighbouring columns that a thread takes: 16 bytes, but of one byte each only 4, or their sums crowd the registers
 /// (H200, (16, 2048, 4096) over dimension 1: float16 63.5 us with 8 columns, 65.6 with 4; int8 65 with 4, 82 with 8).
 constexpr int column_vector(int element_size) { return element_size >= 2 ? 16 / element_size : 4; }
+
+/// Rows that a thread of sum_columns loads at once where they are not one stride apart.
+constexpr int strides_rows(int vector, int element_size) { return vector == 1 && element_size <= 4 ? kColumnRows : 8; }
 
 /// Segments whose sums a thread of the last block has in flight: as many as its registers have room for.
 template <int kVector, int kAccumulateSize>
@@ -151,6 +167,25 @@ constexpr NarrowItem narrow_item(int columns, int element_size) {
 constexpr bool is_narrow(int64_t columns) {
   return (columns >= 2 && columns <= 8) || columns == 12 || columns == 16 || columns == 32;
 }
+
+constexpr int kWindowParts = 8;          // rows that a block of sum_windows loads at once
+constexpr int kMaxTileBytes = 88 << 10;  // of sum_tiles
+constexpr int kTileThreads = 256;        // of sum_tiles, at most
+
+/// Leaves of a window of across.cuh: the least power of two whose node takes no more than a hundredth of their bytes.
+constexpr unsigned window_leaves(int element_size, int accumulate_size) {
+  return std::bit_ceil(100u * accumulate_size / element_size);
+}
+
+template <int kElementSize, int kAccumulateSize>
+constexpr unsigned kWindowLeaves = window_leaves(kElementSize, kAccumulateSize);
+
+/// Threads of a multiprocessor that the registers of sum_windows suffice for.
+template <int kElementSize>
+constexpr int kWindowThreads = kElementSize <= 8 ? 768 : 512;
+
+/// Of so many leaves in shared memory, where a gap of one follows every 32 of them.
+constexpr int64_t tile_bytes(int64_t leaves, int element_size) { return (leaves + leaves / 32) * element_size; }
 
 /// Plans a sum with outputs > 0 and n > 0. multiprocessors: of the GPU.
 Plan make_plan(const Problem& problem, int multiprocessors);

@@ -29,6 +29,10 @@ std::string name_of(Family family) {
       return "few_rows";
     case Family::narrow_columns:
       return "narrow_columns";
+    case Family::windows:
+      return "windows";
+    case Family::tiles:
+      return "tiles";
   }
   return "";
 }

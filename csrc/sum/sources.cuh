@@ -267,13 +267,12 @@ struct AnyStrides {
 
   class Cursor {
    public:
-    __device__ Cursor(const AnyStrides& any, int64_t i) : strides_(any.strides), i_(i) {}
-    __device__ int64_t offset() const { return strides_.offset(i_); }
-    __device__ void next() { i_ += kWarpSize; }
+    __device__ Cursor(const AnyStrides& any, int64_t i) : cursor_(any.strides, i) {}
+    __device__ int64_t offset() const { return cursor_.offset(); }
+    __device__ void next() { cursor_.next(kWarpSize); }
 
    private:
-    const Strides& strides_;
-    int64_t i_;
+    Strides::Cursor cursor_;
   };
 };
 

@@ -65,6 +65,48 @@ struct Strides {
     }
     return offset + index * stride[dims - 1];
   }
+
+  /// Where an index lies, then the one `step` further on, and so on: a division only where a turn of the innermost
+  /// dimension ends in between, an addition elsewhere.
+  class Cursor {
+   public:
+    __device__ Cursor(const Strides& strides, int64_t index) : strides_(strides), index_(index) { find(); }
+    __device__ int64_t offset() const { return offset_; }
+    __device__ void next(int step) {
+      index_ += step;
+      left_ -= step;
+      offset_ += step * strides_.stride[0];
+      if (left_ <= 0) find();
+    }
+
+   private:
+    __device__ void find() {
+      offset_ = strides_.offset(index_);
+      const int64_t size = strides_.size[0].value;
+      const int64_t turns = strides_.small ? strides_.size[0].divide(static_cast<uint32_t>(index_)) : index_ / size;
+      left_ = static_cast<int>(min((turns + 1) * size - index_, int64_t{1} << 30));
+    }
+
+    const Strides& strides_;
+    int64_t index_;
+    int left_;  // at least, of this turn of the innermost dimension
+    int64_t offset_;
+  };
+#endif
+};
+
+/// From the index of a row in the order of memory to that of its output, the row of a transposed matrix.
+struct Places {
+  Divisor size;  // of the inner dimension; 1: every row is where it belongs
+  int64_t stride;
+  int64_t jump;
+
+#ifdef __CUDACC__
+  __device__ int64_t of(int64_t row) const {
+    if (size.value == 1) return row;
+    const uint32_t turn = size.divide(static_cast<uint32_t>(row));
+    return (row - turn * size.value) * stride + turn * jump;
+  }
 #endif
 };
 
@@ -128,6 +170,33 @@ inline int64_t reach(const Strides& s) {
   return reach;
 }
 
+/// Where the order runs across memory, the dimension that neighbouring elements in memory are neighbours in, other than
+/// the innermost one: those within lie further apart. 0 if it does not: a run of `enough` elements is not worth
+/// crossing.
+inline int line_dim(const Strides& s, int64_t enough) {
+  const auto distance = [&s](int d) { return static_cast<uint64_t>(std::abs(s.stride[d])) - 1; };  // stride 0: far
+  const int first = s.dims > 1 && s.stride[0] == 1 && s.size[0].value < enough ? 1 : 0;
+  int closest = first;
+  for (int d = first + 1; d < s.dims; ++d) {
+    if (distance(d) < distance(closest)) closest = d;
+  }
+  return closest == first ? 0 : closest;
+}
+
+/// Dimensions [first, last), of which there must be one at least.
+inline Strides some_dims(const Strides& s, int first, int last) {
+  Strides some{last - first, s.small, {}, {}};
+  std::copy(s.size + first, s.size + last, some.size);
+  std::copy(s.stride + first, s.stride + last, some.stride);
+  return some;
+}
+
+inline int64_t count(const Strides& s) {
+  int64_t count = 1;
+  for (int d = 0; d < s.dims; ++d) count *= s.size[d].value;
+  return count;
+}
+
 /// Whether the elements are one run.
 inline bool is_run(const Strides& s) { return s.dims == 1 && (s.stride[0] == 1 || s.size[0].value == 1); }
 
@@ -169,6 +238,16 @@ inline void order_by_stride(const Strides& s, Strides& ordered, Strides& places)
     ordered.stride[d] = s.stride[order[d]];
     places.stride[d] = place[order[d]];
   }
+}
+
+/// The same elements in the order of their strides, merged anew: for sums that do not depend on the order.
+inline Strides in_order_of_memory(const Strides& s) {
+  Strides ordered, places, merged;
+  order_by_stride(s, ordered, places);
+  Merger merger(merged);
+  for (int d = 0; d < s.dims; ++d) merger.add(ordered.size[d].value, ordered.stride[d]);
+  merger.finish();
+  return merged;
 }
 
 }  // namespace reduce_ops::sum

@@ -7,6 +7,9 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "sum/sum_kernels.h"
@@ -25,12 +28,14 @@ void check(cudaError_t status, const char* what) {
 enum class Over { rows, columns, outer_and_columns };
 
 /// A matrix of ones (for half precision, few enough to be exact) for each of `outer` indices, summed over some of its
-/// dimensions: element (a, r, c) lies at offset + (a * (rows + gap) + r) * (columns + gap) * step + c * step.
+/// dimensions: element (a, r, c) lies at offset + (a * (rows + gap) + r) * (columns + gap) * step + c * step; if
+/// turned, at offset + (c * (rows + gap) + r) * (outer + gap) * step + a * step.
 struct Shape {
   int64_t outer, rows, columns;
   Over over;
   int64_t offset, step, gap;
   int multiprocessors = 132;  // that the plan is for
+  bool turned = false;
 
   bool reduces(int64_t d) const {
     return over == Over::rows ? d == 1 : d == 2 || (d == 0 && over == Over::outer_and_columns);
@@ -39,9 +44,10 @@ struct Shape {
 
 template <typename In, typename Out>
 int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
-  const int64_t row = (s.columns + s.gap) * s.step;
+  const int64_t row = ((s.turned ? s.outer : s.columns) + s.gap) * s.step;
   const std::array<int64_t, 3> sizes = {s.outer, s.rows, s.columns};
-  const std::array<int64_t, 3> strides = {(s.rows + s.gap) * row, row, s.step};
+  std::array<int64_t, 3> strides = {(s.rows + s.gap) * row, row, s.step};
+  if (s.turned) std::swap(strides[0], strides[2]);
   int64_t length = s.offset + 1;
   for (int d = 0; d < 3; ++d) length += (sizes[d] - 1) * strides[d];
 
@@ -52,8 +58,10 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   p.outputs = s.outer * s.rows * s.columns / p.n;
   const auto is_reduced = [&s](int64_t d) { return s.reduces(d); };
   collapse(sizes, strides, is_reduced, p.reduced);
+  if (std::is_integral_v<Out>) p.reduced = in_order_of_memory(p.reduced);
   collapse(sizes, strides, [&](int64_t d) { return !is_reduced(d); }, p.kept);
   order_by_stride(p.kept, p.columns, p.places);
+  p.rows = in_order_of_memory(p.kept);
   p.element_size = sizeof(In);
   p.accumulate_size = sizeof(Out);
   p.misalignment = static_cast<int>(s.offset * sizeof(In) % 16);
@@ -64,7 +72,8 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   const std::vector<In> host(length, In{1});
   In* data = nullptr;
   check(cudaMalloc(&data, length * sizeof(In)), "cudaMalloc");
-  check(cudaMalloc(&l.result, p.outputs * sizeof(Out)), "cudaMalloc");
+  const int64_t nodes = std::max<int64_t>(l.plan.nodes, 1);  // of an output
+  check(cudaMalloc(&l.result, p.outputs * nodes * sizeof(Out)), "cudaMalloc");
   check(cudaMemcpy(data, host.data(), length * sizeof(In), cudaMemcpyHostToDevice), "cudaMemcpy");
   l.in = in;
   l.accumulate = accumulate;
@@ -73,8 +82,12 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   l.slots = slots;
   check(launch(l, nullptr), "launch");
 
-  std::vector<Out> sums(p.outputs);
-  check(cudaMemcpy(sums.data(), l.result, p.outputs * sizeof(Out), cudaMemcpyDeviceToHost), "kernel");
+  std::vector<Out> sums(p.outputs * nodes);
+  check(cudaMemcpy(sums.data(), l.result, sums.size() * sizeof(Out), cudaMemcpyDeviceToHost), "kernel");
+  for (int64_t i = 0; i < p.outputs; ++i) {
+    sums[i] = std::accumulate(sums.begin() + i * nodes, sums.begin() + (i + 1) * nodes, Out{0});
+  }
+  sums.resize(p.outputs);
   std::vector<char> left(kSlotBytes);
   check(cudaMemcpy(left.data(), slots, kSlotBytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
   check(cudaFree(data), "cudaFree");
@@ -124,6 +137,11 @@ int main(int argc, char** argv) {
     for (const int64_t plane : {25, 49, 64}) {
       shapes.push_back({outer, 16, plane, Over::outer_and_columns, 0, 1, 0, /*multiprocessors=*/8});
     }
+  }
+  for (const auto [lines, length] : std::vector<std::pair<int64_t, int64_t>>{
+           {600, 3}, {3, 600}, {9, 129}, {150, 15}, {33, 300}, {600, 1100}, {33, 701}, {9, 2600}, {3, 8000}}) {
+    shapes.push_back({lines, 3, length, Over::outer_and_columns, 1, 1, 0, 132, /*turned=*/true});  // across memory
+    shapes.push_back({lines, 2, length, Over::outer_and_columns, 0, 2, 1, 132, /*turned=*/true});
   }
   int runs = 0;
   int wrong = 0;
