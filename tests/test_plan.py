@@ -157,8 +157,13 @@ def test_outputs_side_by_side_within_a_sector() -> None:
 
 
 def test_rows_of_a_permuted_batch() -> None:
-    assert plan(meta(50, 700, 4000).transpose(0, 1), 2) == plan(meta(50 * 700, 4000), 1)
-    assert plan(meta(50, 700, 4001).transpose(0, 1), 2) == plan(meta(50 * 700, 4001), 1)
+    for length in (5000, 5001, 300, 301):
+        p = plan(meta(50, 700, length).transpose(0, 1), 2)
+        assert p == plan(meta(50 * 700, length), 1)
+        assert p.layout == ("shifted" if length % 2 else "aligned")
+    for length in (4000, 200):  # two loads a lane leave no registers for where rows belong
+        assert plan(meta(50 * 700, length), 1).loads == 2
+        assert plan(meta(50, 700, length).transpose(0, 1), 2).loads == 4
     assert plan(meta(50, 700, 3, 4001).permute(2, 1, 0, 3), 3).layout == "pitched"
 
 

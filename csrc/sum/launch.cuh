@@ -26,14 +26,19 @@ class Launcher {
  public:
   Launcher(const Launch& launch, cudaStream_t stream) : l_(launch), p_(launch.plan), stream_(stream) {}
 
+  /// Where rows of kLoads loads a lane belong.
+  template <bool kBatched, int kLoads>
+  using Where = std::conditional_t<kBatched && kLoads != 2, Places, InPlace>;
+
   /// sum_warp.
   template <template <typename, typename, int> typename Source, int kLoads>
   bool warp() const {
     if (p_.width != kWarpSize || p_.loads != kLoads) return false;
+    if (has_places() && kLoads == 2) return false;
     const int64_t outputs = l_.problem.outputs;
-    sum_warp<kWarpThreads, Source<In, Acc, kLoads>, Out>
-        <<<blocks_for(outputs, kWarpThreads / kWarpSize), kWarpThreads, 0, stream_>>>(source<Source, kLoads>(), outputs,
-                                                                                      l_.problem.n, places(), result());
+    sum_warp<kWarpThreads, Source<In, Acc, kLoads>, Where<true, kLoads>, Out>
+        <<<blocks_for(outputs, kWarpThreads / kWarpSize), kWarpThreads, 0, stream_>>>(
+            source<Source, kLoads>(), outputs, l_.problem.n, where<Where<true, kLoads>>(), result());
     return true;
   }
 
@@ -42,11 +47,13 @@ class Launcher {
   bool block() const {
     if (p_.segments != 1 || p_.tiles != 1 || p_.width != 0 || p_.loads != kLoads) return false;
     if (kBatched ? p_.threads > kThreads : p_.threads != kThreads || l_.problem.outputs > 1) return false;
+    if (has_places() && kLoads == 2) return false;
     constexpr int64_t kMaxGridX = int64_t{1} << 30;
     const int64_t outputs = l_.problem.outputs;
     const dim3 grid(static_cast<unsigned>(std::min(outputs, kMaxGridX)), blocks_for(outputs, kMaxGridX));
-    sum_block<kThreads, kBatched, Source<In, Acc, kLoads>, Out>
-        <<<grid, p_.threads, 0, stream_>>>(source<Source, kLoads>(), outputs, l_.problem.n, places(), result());
+    sum_block<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>
+        <<<grid, p_.threads, 0, stream_>>>(source<Source, kLoads>(), outputs, l_.problem.n,
+                                           where<Where<kBatched, kLoads>>(), result());
     return true;
   }
 
@@ -58,8 +65,9 @@ class Launcher {
     const int64_t outputs = l_.problem.outputs;
     const dim3 grid(p_.segments, static_cast<unsigned>(std::min<int64_t>(outputs, kMaxGridY)),
                     blocks_for(outputs, kMaxGridY));
-    sum_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Out><<<grid, kThreads, 0, stream_>>>(
-        source<Source, kLoads>(), outputs, l_.problem.n, p_.tiles, l_.slots, places(), result());
+    sum_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>
+        <<<grid, kThreads, 0, stream_>>>(source<Source, kLoads>(), outputs, l_.problem.n, p_.tiles, l_.slots,
+                                         where<Where<kBatched, kLoads>>(), result());
     return true;
   }
 
@@ -207,10 +215,15 @@ class Launcher {
     return (p_.layout == Layout::aligned || p_.layout == Layout::shifted) && l_.problem.kept.dims > 1;
   }
 
-  Places places() const {
-    if (!has_places()) return {Divisor::of(1), 1, 1};
-    const Strides& s = l_.problem.places;
-    return {s.size[0], s.stride[0], s.stride[1]};
+  template <typename W>
+  W where() const {
+    if constexpr (std::is_same_v<W, InPlace>) {
+      return {};
+    } else {
+      if (!has_places()) return {Divisor::of(1), 1, 1};
+      const Strides& s = l_.problem.places;
+      return {s.size[0], s.stride[0], s.stride[1]};
+    }
   }
 
   ShortRows<In, Out> short_rows() const {

@@ -79,8 +79,9 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
   const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;  // a block each fills the GPU
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
   if (p.outputs > 1 && every_shape) {
+    const int least = p.kept.dims == 1 ? 2 : 4;  // Places
     for (const int u : {2, 4, 8}) {
-      if (!many || loads > kWarpSize * u) continue;
+      if (!many || u < least || loads > kWarpSize * u) continue;
       Plan warps = plan({kWarpThreads, u}, 1, 1);
       warps.width = kWarpSize;
       return warps;
@@ -89,7 +90,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     // (H200).
     for (const int u : {2, 4, grid.loads}) {
       const int64_t warps = ceil_div(loads, kWarpSize * u);
-      if (warps <= (many || u > 2 ? 16 : 8)) return plan({static_cast<int>(warps) * kWarpSize, u}, 1, 1);
+      if (u >= least && warps <= (many || u > 2 ? 16 : 8)) return plan({static_cast<int>(warps) * kWarpSize, u}, 1, 1);
     }
   }
   if (layout == Layout::pitched && many && loads > 512) {

@@ -79,10 +79,10 @@ __device__ Acc collect(const Slots<Acc>& slots, int blocks, Acc* s, unsigned lan
   return fold_ranges<kMost, kWarps>(slots, blocks, s, lane, warp);
 }
 
-/// At most one chunk: one warp an output. n > 0. places: of outputs that are many, here and below.
-template <int kThreads, typename Source, typename Out>
+/// At most one chunk: one warp an output. n > 0. Where: Places or InPlace, of outputs that are many, here and below.
+template <int kThreads, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
-    sum_warp(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Places places,
+    sum_warp(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Where where,
              Out* __restrict__ result) {
   using Acc = typename Source::Acc;
   const unsigned lane = threadIdx.x % kWarpSize;
@@ -91,15 +91,15 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   const auto row = source.row(output);
   const Acc sum =
       n >= Source::kChunk + Source::kSlack ? source.chunk(row, 0, lane) : source.ragged_chunk(row, 0, n, lane);
-  if (lane == 0) result[places.of(output)] = convert<Out>(sum);
+  if (lane == 0) result[where.of(output)] = convert<Out>(sum);
 }
 
 /// At most blockDim.x / 32 chunks: one block an output, no slots. n > 0. kBatched: output i is that of block (i %
 /// gridDim.x, i / gridDim.x), and blocks have up to kThreads threads; otherwise there is one output and one block of
 /// kThreads, which saves 0.15 us of finding out.
-template <int kThreads, bool kBatched, typename Source, typename Out>
+template <int kThreads, bool kBatched, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
-    sum_block(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Places places,
+    sum_block(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Where where,
               Out* __restrict__ result) {
   using Acc = typename Source::Acc;
   constexpr int kWarps = kThreads / kWarpSize;
@@ -125,16 +125,16 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
 #pragma unroll
     for (int mask = 1; mask < kWarps; mask *= 2) sum += shuffle_xor(sum, mask);
   }
-  if (threadIdx.x == 0) result[kBatched ? places.of(output) : 0] = convert<Out>(sum);
+  if (threadIdx.x == 0) result[kBatched ? where.of(output) : 0] = convert<Out>(sum);
 }
 
 /// Any number of chunks: gridDim.x blocks an output, of `tiles` chunks a warp, and gridDim.y * gridDim.z outputs at
 /// least; if not kBatched, one output and more than one block. tiles is a power of two up to kMaxTiles. Where an
 /// output has more than one block, there are up to kMaxBlocks in all, and slots, which are empty before and after.
-template <int kThreads, bool kBatched, typename Source, typename Out>
+template <int kThreads, bool kBatched, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_grid(const __grid_constant__ Source source, int64_t outputs, int64_t n, int tiles, void* slot_memory,
-             const __grid_constant__ Places places, Out* __restrict__ result) {
+             const __grid_constant__ Where where, Out* __restrict__ result) {
   using Acc = typename Source::Acc;
   constexpr int kWarps = kThreads / kWarpSize;
   constexpr int kGroups = kMaxBlocks / kWarpSize;
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     if (blockIdx.x != gridDim.x - 1) return;
     sum = collect<kWarps>(slots, gridDim.x, s, lane, warp);
   }
-  if (threadIdx.x == 0) result[kBatched ? places.of(output) : 0] = convert<Out>(sum);
+  if (threadIdx.x == 0) result[kBatched ? where.of(output) : 0] = convert<Out>(sum);
 }
 
 }  // namespace reduce_ops::sum

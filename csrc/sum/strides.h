@@ -97,7 +97,7 @@ struct Strides {
 
 /// From the index of a row in the order of memory to that of its output, the row of a transposed matrix.
 struct Places {
-  Divisor size;  // of the inner dimension; 1: every row is where it belongs
+  Divisor size;  // of the inner dimension; 1: every row is where it belongs after all
   int64_t stride;
   int64_t jump;
 
@@ -107,6 +107,14 @@ struct Places {
     const uint32_t turn = size.divide(static_cast<uint32_t>(row));
     return (row - turn * size.value) * stride + turn * jump;
   }
+#endif
+};
+
+/// The same where every row is where it belongs. Rows of two loads a lane are all there is room for in 32 registers:
+/// with Places they have 34, and (4096, 4095) over dimension 1 takes 20.1 us instead of 17.3 (H200).
+struct InPlace {
+#ifdef __CUDACC__
+  __device__ int64_t of(int64_t row) const { return row; }
 #endif
 };
 
