@@ -34,6 +34,7 @@ def short_timings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "RUN_SECONDS", 0.01)
 
 
+@pytest.hookimpl(optionalhook=True)  # pytest without xdist does not know it
 def pytest_xdist_auto_num_workers() -> int:
     """Two files at a time; with a GPU one, for some tests measure its free memory."""
     return 0 if torch.cuda.is_available() else min(2, os.cpu_count() or 1)

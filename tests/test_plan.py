@@ -156,8 +156,20 @@ def test_outputs_side_by_side_within_a_sector() -> None:
         assert (p.family, p.vector) == (family, together)
 
 
+def test_nodes_take_a_hundredth_of_what_is_there() -> None:
+    """Not of what an expanded or unfolded view makes of it."""
+    assert plan(meta(3000, 300_000).t()).family == "windows"
+    assert plan(meta(1000, 1).expand(1000, 3000)).family == "windows"  # 8 MiB are always there
+    assert plan(meta(30_000, 1).expand(30_000, 100_000)).layout == "strided"
+    assert plan(meta(1000, 513).t().expand(100_000, 513, 1000), [1, 2]).family != "tiles"
+    assert plan(meta(2_000_000).unfold(0, 1000, 1).unfold(0, 1000, 1), [1, 2]).family not in ("windows", "tiles")
+    for dtype, length in ((torch.float32, 600), (torch.bfloat16, 2100)):
+        assert plan(meta(2_000_000, 30, length // 30, dtype=dtype).transpose(1, 2), [1, 2]).family == "tiles"
+    assert plan(meta(2_000_000, 30, 1050 // 30, dtype=torch.bfloat16).transpose(1, 2), [1, 2]).family != "tiles"
+
+
 def test_rows_of_a_permuted_batch() -> None:
-    for length in (5000, 5001, 300, 301):
+    for length in (5000, 5001, 300):
         p = plan(meta(50, 700, length).transpose(0, 1), 2)
         assert p == plan(meta(50 * 700, length), 1)
         assert p.layout == ("shifted" if length % 2 else "aligned")

@@ -394,15 +394,23 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
 
 // ---- order across memory
 
-/// Windows or tiles, or none if the order does not run across memory, or an output is too short for nodes that take no
-/// more than a hundredth of it.
+/// Whether nodes, and sums that are still to be rounded, take no more memory than a step in between may. Elements that
+/// several indices share, as in an expanded tensor, count once.
+bool have_room(const Problem& p, int64_t nodes) {
+  const int64_t unrounded = p.element_size < p.accumulate_size ? 1 : 0;
+  const int64_t input = (reach(p.kept) + reach(p.reduced) + 1) * p.element_size;
+  const int64_t most = std::max(kScratchBytes, input / 100) / p.accumulate_size;
+  return p.outputs <= most / (nodes + unrounded);
+}
+
+/// Windows or tiles, or none if the order does not run across memory, or outputs are short.
 std::optional<Plan> plan_across(const Problem& p, int multiprocessors) {
   const int across = line_dim(p.reduced, kSectorBytes / p.element_size);
   const int64_t window = window_leaves(p.element_size, p.accumulate_size);
   if (across == 0 || p.kernels == Kernels::few || p.element_size == 1 || p.n < 4 * window) return std::nullopt;
   const int64_t nodes = ceil_div(p.n, window);
   if (!p.reduced.small || reach(p.reduced) >= int64_t{1} << 31) return std::nullopt;
-  if (p.outputs > (int64_t{1} << 31) / nodes) return std::nullopt;  // there are fewer blocks than nodes
+  if (!have_room(p, nodes) || p.outputs > (int64_t{1} << 31) / nodes) return std::nullopt;  // fewer blocks than nodes
   // Outputs side by side are columns, unless they are fewer than a sector holds.
   const int64_t step = std::abs(p.reduced.stride[across]);
   const int64_t beside_each_other = p.columns.size[0].value * std::abs(p.columns.stride[0]);

@@ -83,6 +83,9 @@ struct Plan {
 constexpr int64_t kSlotBytes = int64_t{1} << 19;
 constexpr int64_t max_slots(int accumulate_size) { return kSlotBytes / 8 / (accumulate_size / 4); }
 
+/// Memory that a step in between may take: this much, or a hundredth of the input.
+constexpr int64_t kScratchBytes = int64_t{8} << 20;
+
 /// Blocks of one launch of rows that can publish.
 constexpr int kMaxBlocks = 4096;
 

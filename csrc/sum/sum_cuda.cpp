@@ -22,9 +22,6 @@ at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& 
   return at::detail::empty_cuda(sizes, dtype, like.device(), std::nullopt);
 }
 
-/// Scratch memory for a step in between may take a hundredth of the input, or this much.
-constexpr int64_t kScratchBytes = int64_t{8} << 20;
-
 /// A full sum whose order runs across memory, such as that of x.t(): a view of self as a matrix whose rows, of a power
 /// of two of elements, follow each other in that order, so that row sums are nodes of the tree and can be taken by the
 /// kernels of columns. Nothing if self is not like that.
