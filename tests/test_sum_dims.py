@@ -142,12 +142,16 @@ def test_pitch(shape: tuple[int, int, int], device: torch.device) -> None:
         check(values(step * outer, length, width).to(device)[1::step], 1, (shape, step))
 
 
+def held(x: torch.Tensor, *order: int) -> torch.Tensor:
+    """The same elements with the dimensions in another order in memory, the last one closest."""
+    return x.permute(order).contiguous().permute([order.index(d) for d in range(x.dim())])
+
+
 @each_shape
 def test_orders_of_memory(shape: tuple[int, int, int], device: torch.device) -> None:
     x = values(*shape).to(device)
     for order in itertools.permutations(range(3)):
-        back = [order.index(d) for d in range(3)]
-        view = x.permute(order).contiguous().permute(back)
+        view = held(x, *order)
         check(view, 1, (shape, order))
         check(view, (0, 1), (shape, order))
         check(view, (0, 2), (shape, order))
@@ -197,11 +201,6 @@ def test_planes_of_many_channels(batch: int, plane: int, dtype: torch.dtype, dev
     check(values(batch, 260, plane, dtype=dtype).to(device), (0, 2))
     if batch * plane < 2000:
         check(values(batch, 260, 2 * plane, dtype=dtype).to(device)[..., ::2], (0, 2))
-
-
-def held(x: torch.Tensor, *order: int) -> torch.Tensor:
-    """The same elements with the dimensions in another order in memory, the last one closest."""
-    return x.permute(order).contiguous().permute([order.index(d) for d in range(x.dim())])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64, torch.complex64, torch.int8], ids=str)

@@ -28,7 +28,7 @@ struct Problem {
   Strides reduced;  // of integers, in the order of memory
   Strides columns;  // the kept dimensions as neighbouring threads take them: the smallest stride innermost
   Strides places;   // from an index of those to that of the output
-  Strides rows;     // those merged
+  Strides rows;     // the columns merged
   int element_size;
   int accumulate_size;
   int misalignment;     // bytes from the last multiple of 16 to the first element

@@ -178,15 +178,17 @@ inline int64_t reach(const Strides& s) {
   return reach;
 }
 
+/// By which dimensions are ordered: how far apart their elements lie, those of stride 0, which are the same, farthest.
+inline uint64_t distance(int64_t stride) { return static_cast<uint64_t>(std::abs(stride)) - 1; }
+
 /// Where the order runs across memory, the dimension that neighbouring elements in memory are neighbours in, other than
 /// the innermost one: those within lie further apart. 0 if it does not: a run of `enough` elements is not worth
 /// crossing.
 inline int line_dim(const Strides& s, int64_t enough) {
-  const auto distance = [&s](int d) { return static_cast<uint64_t>(std::abs(s.stride[d])) - 1; };  // stride 0: far
   const int first = s.dims > 1 && s.stride[0] == 1 && s.size[0].value < enough ? 1 : 0;
   int closest = first;
   for (int d = first + 1; d < s.dims; ++d) {
-    if (distance(d) < distance(closest)) closest = d;
+    if (distance(s.stride[d]) < distance(s.stride[closest])) closest = d;
   }
   return closest == first ? 0 : closest;
 }
@@ -228,7 +230,7 @@ inline void order_by_stride(const Strides& s, Strides& ordered, Strides& places)
   places = {1, s.small, {}, {}};
   places.stride[0] = 1;
   places.size[0] = Divisor::of(1);
-  const auto key = [&s](int d) { return static_cast<uint64_t>(std::abs(s.stride[d])) - 1; };
+  const auto key = [&s](int d) { return distance(s.stride[d]); };
   bool in_order = true;
   for (int d = 1; d < s.dims; ++d) in_order = in_order && key(d - 1) <= key(d);
   if (in_order) return;
@@ -248,7 +250,7 @@ inline void order_by_stride(const Strides& s, Strides& ordered, Strides& places)
   }
 }
 
-/// The same elements in the order of their strides, merged anew: for sums that do not depend on the order.
+/// The same elements in the order of their strides, merged anew.
 inline Strides in_order_of_memory(const Strides& s) {
   Strides ordered, places, merged;
   order_by_stride(s, ordered, places);
