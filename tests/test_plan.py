@@ -27,6 +27,7 @@ class Plan(NamedTuple):
     loads: int
     tiles: int
     segments: int
+    window: int
 
 
 def plan(x: torch.Tensor, dim: int | list[int] | None = None, multiprocessors: int = H200) -> Plan:
@@ -114,7 +115,10 @@ def test_middle_full_sums_take_no_more_blocks_than_threads(n: int, threads: int,
 
 
 def test_a_wave_of_blocks_where_it_is_full() -> None:
-    assert plan(meta(2**26))[-2:] == (16, 256)
+    p = plan(meta(2**26))
+    assert (p.tiles, p.segments) == (16, 256)
+    several = plan(meta(32, 2**20), 1)
+    assert (several.tiles, several.segments) == (1, 64)
 
 
 def test_channels_last_is_a_matrix() -> None:
@@ -128,44 +132,66 @@ def test_neighbouring_threads_take_neighbouring_elements_of_permuted_dimensions(
 
 
 @pytest.mark.parametrize(
-    ("shape", "family", "width"),
+    ("shape", "family", "at_once", "window"),
     [
-        ((145, 81, 7876), "windows", 32),
-        ((16, 81, 7876), "windows", 16),
-        ((8, 81, 7876), "windows", 8),
-        ((3, 81, 7876), "windows", 4),
-        ((2000, 81, 177), "windows", 32),
-        ((2000, 81, 176), "tiles", 0),
-        ((2000, 81, 2), "tiles", 0),
-        ((184, 81, 15), "tiles", 0),
+        ((145, 81, 7876), "lines", 256, 64),
+        ((16, 81, 7876), "lines", 192, 32),
+        ((3, 81, 7876), "lines", 64, 32),
+        ((2000, 81, 177), "lines", 256, 32),
+        ((2000, 81, 32), "lines", 256, 32),
+        ((2000, 81, 31), "tiles", 64, 64),
+        ((2000, 81, 2), "tiles", 512, 512),
+        ((184, 81, 15), "tiles", 32, 32),
     ],
 )
-def test_order_across_memory(shape: tuple[int, int, int], family: str, width: int) -> None:
+def test_order_across_memory(shape: tuple[int, int, int], family: str, at_once: int, window: int) -> None:
     p = plan(meta(*shape[::-1]).permute(2, 1, 0), [0, 2])
-    assert (p.family, p.width) == (family, width)
+    assert (p.family, p.tiles, p.window) == (family, at_once, window)
 
 
 def test_a_run_of_a_few_elements_is_crossed_too() -> None:
-    assert plan(meta(300, 200, 4).transpose(0, 1)).family == "windows"
+    assert plan(meta(300, 200, 4).transpose(0, 1)).family == "lines"
     assert plan(meta(300, 200, 8).transpose(0, 1)).layout == "strided"
 
 
+def test_every_other_element_is_not_crossed() -> None:
+    assert plan(meta(300, 900, 2).permute(2, 0, 1)).layout == "pitched"
+    assert plan(meta(300, 900, 3).permute(2, 0, 1)).family == "lines"
+
+
 def test_outputs_side_by_side_within_a_sector() -> None:
-    for outputs, family, together in ((1, "windows", 1), (5, "windows", 5), (8, "windows", 8), (9, "columns", 1)):
-        p = plan(meta(649, 34998, outputs).transpose(0, 1), [0, 1])
-        assert (p.family, p.vector) == (family, together)
+    for outputs, family in ((1, "lines"), (5, "lines"), (8, "lines"), (9, "columns")):
+        assert plan(meta(649, 34998, outputs).transpose(0, 1), [0, 1]).family == family
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("mib", [100, 800, 6000])
+def test_some_windows_have_room(dtype: torch.dtype, mib: int) -> None:
+    """Lines are walked along, or short enough for tiles, whatever their length."""
+    for length in range(8, 600):
+        lines = mib * 2**20 // dtype.itemsize // length
+        if lines * length < 2**31:
+            assert plan(meta(length, lines, dtype=dtype).t()).family in ("lines", "tiles"), length
+
+
+def test_lines_do_not_leave_the_second_wave_short() -> None:
+    threads = [lines * math.ceil(length / 256) / (768 * H200) for lines, length in ((2142, 13374), (4097, 4097))]
+    assert threads[1] < 1 < threads[0] < 2
+    assert plan(meta(13374, 2142).t()).tiles == 320
+    assert plan(meta(4097, 4097).t()).tiles == 256
 
 
 def test_nodes_take_a_hundredth_of_what_is_there() -> None:
     """Not of what an expanded or unfolded view makes of it."""
-    assert plan(meta(3000, 300_000).t()).family == "windows"
-    assert plan(meta(1000, 1).expand(1000, 3000)).family == "windows"  # 8 MiB are always there
+    assert plan(meta(3000, 300_000).t()).window == 128  # 1.2 GB: 28 MB of nodes would be too much
+    assert plan(meta(3000, 3000).t()).window == 64
+    assert plan(meta(1000, 1).expand(1000, 3000)).family == "lines"  # 7 MiB are always there
     assert plan(meta(30_000, 1).expand(30_000, 100_000)).layout == "strided"
     assert plan(meta(1000, 513).t().expand(100_000, 513, 1000), [1, 2]).family == "columns"
-    assert plan(meta(2_000_000).unfold(0, 1000, 1).unfold(0, 1000, 1), [1, 2]).family not in ("windows", "tiles")
+    assert plan(meta(2_000_000).unfold(0, 1000, 1).unfold(0, 1000, 1), [1, 2]).family not in ("lines", "tiles")
     for dtype, length in ((torch.float32, 600), (torch.bfloat16, 2100)):
         assert plan(meta(2_000_000, 30, length // 30, dtype=dtype).transpose(1, 2), [1, 2]).family == "tiles"
-    assert plan(meta(2_000_000, 30, 1050 // 30, dtype=torch.bfloat16).transpose(1, 2), [1, 2]).family != "tiles"
+    assert plan(meta(2_000_000, 30, 540 // 30, dtype=torch.bfloat16).transpose(1, 2), [1, 2]).family != "tiles"
 
 
 def test_rows_of_a_permuted_batch() -> None:
@@ -230,11 +256,6 @@ def test_blocks_of_columns_have_few_parts_where_rows_would_not_fill_them() -> No
     assert p.threads // p.width <= 8
 
 
-def window_leaves(x: torch.Tensor) -> int:
-    """Of the order, whose node is no more than a hundredth of them."""
-    return 256 if x.element_size() == 2 else 128
-
-
 SOME_DTYPES = (torch.float32, torch.float16, torch.float64, torch.float8_e5m2, torch.int8, torch.int16, torch.uint16)
 SOME_DTYPES += (torch.complex128,)
 
@@ -296,17 +317,17 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.threads in (64, 256)
         assert 32 % p.width == 0
         assert outputs % p.vector == 0
-    elif p.family == "windows":
-        assert p.threads == 8 * p.width
-        assert p.width in (4, 8, 16, 32)
-        assert p.width * x.element_size() <= 128
-        assert 1 <= p.tiles <= 8
-        assert outputs % p.vector == 0
-        assert n >= 4 * window_leaves(x)
+    elif p.family == "lines":
+        assert p.threads == 256
+        assert p.window & (p.window - 1) == 0
+        assert p.loads <= p.window <= 16 * p.loads
+        assert p.tiles % p.window == 0
+        assert p.tiles >= 2 * p.window
     elif p.family == "tiles":
         assert p.threads in (64, 128, 256)
-        assert n >= 4 * window_leaves(x)
-        assert p.tiles % window_leaves(x) == 0 or n % p.tiles == 0
+        assert p.window & (p.window - 1) == 0
+        assert 32 <= p.window <= 512
+        assert p.tiles % p.window == 0 or n % p.tiles == 0
     elif p.family == "staged_rows":
         assert n <= max(8 * p.width, 1024 if p.width == 32 else 0)
         assert (p.tiles * n + elements) * x.element_size() <= 12 * 1024 + 16

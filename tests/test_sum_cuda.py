@@ -138,16 +138,15 @@ def test_waits_for_the_current_stream_and_not_for_the_host() -> None:
 
 def test_memory_beyond_the_input() -> None:
     x = torch.ones(4, 2**25, device="cuda")
-    across = x.nbytes // 100  # of a sum whose order runs across memory
-    for view, allowed in ((x, 2**21), (x.view(-1)[1:], 2**21), (x[:, ::2], 2**21), (x.t(), across)):
+    for view in (x, x.view(-1)[1:], x[:, ::2], x.t()):
         reduce_ops.sum(view)
         torch.cuda.synchronize()
         before, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
         torch.cuda.reset_peak_memory_stats()
         reduce_ops.sum(view)
         torch.cuda.synchronize()
-        assert torch.cuda.max_memory_allocated() - before < allowed
-        assert free - torch.cuda.mem_get_info()[0] < allowed
+        assert torch.cuda.max_memory_allocated() - before < 2**21
+        assert free - torch.cuda.mem_get_info()[0] < 2**21
 
 
 def test_out_of_memory_leaves_it_usable() -> None:

@@ -233,6 +233,11 @@ def test_turned_batches(length: int, dtype: torch.dtype, device: torch.device) -
         ((257, 263), (1, 0)),
         ((1025, 31), (1, 0)),
         ((31, 1025), (1, 0)),
+        ((40, 30, 12), (1, 2, 0)),  # lines that turn within the loads of a lane
+        ((70, 5, 9, 11), (1, 2, 3, 0)),
+        ((300, 2, 3, 5), (1, 2, 3, 0)),
+        ((4, 50, 23), (1, 0, 2)),  # runs of some elements
+        ((40, 3, 5, 17), (2, 0, 1, 3)),
     ],
     ids=str,
 )
@@ -284,6 +289,27 @@ def test_overlapping_windows(device: torch.device) -> None:
     for size, step in ((3, 1), (8, 4), (100, 7), (1025, 1)):
         check(x.unfold(0, size, step), 1, (size, step))
         check(x.unfold(0, size, step), 0, (size, step))
+    for rows, size, step in ((300, 400, 7), (900, 5, 9), (300, 400, 0), (900, 5, 0)):  # whose order runs across memory
+        view = x.as_strided((rows, size), (1, step))
+        check(view, (0, 1), (rows, size, step))
+        check(view.expand(3, rows, size), (1, 2), (rows, size, step))
+        check(view.expand(3, rows, size), (0, 1, 2), (rows, size, step))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "of_result"),
+    [(torch.float32, None), (torch.bfloat16, torch.float32), (torch.int8, torch.float32), (torch.bool, None)],
+    ids=str,
+)
+def test_single_elements_in_another_order(
+    dtype: torch.dtype, of_result: torch.dtype | None, device: torch.device
+) -> None:
+    x = held(values(30, 1, 50, 7, dtype=dtype).to(device), 3, 1, 0, 2)
+    sums = reduce_ops.sum(x, 1, dtype=of_result)
+    assert_same_bits(sums, reduce_ops.sum(x.contiguous(), 1, dtype=of_result))
+    out = torch.empty(50, 30, 7, dtype=sums.dtype, device=device).transpose(0, 1)
+    torch.ops.reduce.sum.IntList_out(x, [1], dtype=of_result, out=out)
+    assert_same_bits(out, sums)
 
 
 def test_more_dimensions_than_a_kernel_takes(device: torch.device) -> None:

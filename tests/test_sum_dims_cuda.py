@@ -316,6 +316,21 @@ def test_many_tiles_a_block(columns: int, dtype: torch.dtype) -> None:
         assert_same_bits(torch.ops.reduce._sum_as_on(x.cuda(), 0, multiprocessors=multiprocessors), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64, torch.complex128], ids=str)
+def test_much_input_across_memory(dtype: torch.dtype) -> None:
+    """Of 0.8 GB there is room for few nodes, so that windows are larger."""
+    needs_gib(4)
+    rows = 2**13 + 5
+    x = torch.randn(2, rows, 4 * 10**8 // dtype.itemsize // rows, dtype=dtype, device="cuda")
+    turned = x.transpose(1, 2)
+    straight = turned.contiguous()
+    assert_same_bits(reduce_ops.sum(turned), reduce_ops.sum(straight))
+    assert_same_bits(reduce_ops.sum(turned, (1, 2)), reduce_ops.sum(straight, (1, 2)))
+    for length in (11, 100, 200):
+        short = x.view(-1)[: x.numel() // length * length].view(length, -1).t()
+        assert_same_bits(reduce_ops.sum(short), reduce_ops.sum(short.contiguous()), length)
+
+
 def test_reduced_past_31_bits_with_cancellation() -> None:
     """Rows and columns of float32 whose sums are exact in the canonical order, which pairs neighbours."""
     needs_gib(24)

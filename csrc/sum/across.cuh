@@ -2,18 +2,19 @@
 // memory come after each other only some steps later, such as those of a transposed matrix.
 //
 // The elements of an output are lines: the elements of one line follow each other in the order, and neighbouring lines
-// are neighbours in memory. Lanes go along the lines, so that they load neighbours, and put what they load into shared
-// memory; from there threads read along a line and fold a window, an aligned power of two of leaves, to one node. The
-// nodes, whose bytes are under a hundredth of the input's, are then summed as rows.
+// are neighbours in memory. Neighbouring lanes take neighbouring lines, so that they load neighbours, and fold windows,
+// aligned powers of two of leaves, to one node each. The nodes are then summed as rows.
 //
-// - Long lines (sum_windows): in every line windows begin at another place, as its first leaf is any. So each line has
-//   a window of its own, and a ring of twice as many rows as a window holds one whole window of each.
+// - Long lines (sum_lines): every lane walks down a line of its own and folds what it meets, in registers alone. In
+//   every line windows begin at another place, as its first leaf is any; fold_in_phase folds them all the same, without
+//   a branch. A lane finishes the windows that begin in its line with the first elements of the next one.
 //
 // - Short lines (sum_tiles): as many lines as a window has leaves are as many windows as a line has leaves, whatever
-//   that is. So a tile of so many lines, or some times as many, is whole windows.
+//   that is. So a tile of so many lines, or some times as many, is whole windows. It is put into shared memory, and
+//   from there threads read along the lines.
 //
-// What limits it: instructions, some 8 for an element of a lane in windows and 20 in tiles; 1 to 3 TB/s of float32 on
-// an H200.
+// What limits it: a load brings one element a lane, and a fifth or more of them are loaded twice, from a cache; 2.8 to
+// 3 TB/s of float32 and 2 of float16 on an H200 along long lines, 1 to 2.3 along short ones.
 
 #pragma once
 
@@ -25,22 +26,48 @@
 
 namespace reduce_ops::sum {
 
-/// Of each output, `lines` lines of `length` elements: fewer than 2^31 elements, and as far as that apart. Outputs are
-/// taken in the order of memory; `places` are those in the result.
+/// Of each output, `lines` lines of `length` elements, n < 2^31 in all, and as far as that apart.
 template <typename In, typename Acc>
 struct Across {
   const In* data;
   Acc* nodes;       // of each output, one for each of its windows
   int64_t windows;  // of an output
+  unsigned n;
   unsigned lines;
   unsigned length;
-  unsigned blocks;    // that sum an output, or outputs that lie side by side
-  unsigned at_once;   // sum_windows: windows of a line that a block takes; sum_tiles: lines that it takes
-  unsigned together;  // sum_windows: outputs that lie side by side in every line
-  Strides kept;
-  Strides places;
-  Strides along;    // from the first element of a line to the others
-  Strides to_line;  // from the first line to the others
+  unsigned window;   // leaves, a power of two
+  unsigned at_once;  // sum_lines: elements of a line that a thread takes, whole windows; sum_tiles: lines of a tile
+  Strides reduced;
+};
+
+/// The lines of all outputs in the order of memory, whichever output they belong to.
+struct Strands {
+  int dims;
+  Divisor all;  // how many there are
+  Divisor size[2 * kMaxDims];
+  int64_t stride[2 * kMaxDims];
+  unsigned line[2 * kMaxDims];   // from one to the next, in lines of an output, 0 for kept dimensions
+  unsigned place[2 * kMaxDims];  // and in outputs, 0 for reduced dimensions
+
+  /// first: the dimension of `reduced` from line to line.
+  Strands(const Strides& kept, const Strides& reduced, int first) : dims(0) {
+    const auto add = [this](const Strides& s, int d, int64_t lines, int64_t places) {
+      int i = dims++;
+      for (; i > 0 && distance(s.stride[d]) < distance(stride[i - 1]); --i) {
+        size[i] = size[i - 1];
+        stride[i] = stride[i - 1];
+        line[i] = line[i - 1];
+        place[i] = place[i - 1];
+      }
+      size[i] = s.size[d];
+      stride[i] = s.stride[d];
+      line[i] = static_cast<unsigned>(lines);
+      place[i] = static_cast<unsigned>(places);
+    };
+    for (int d = first; d < reduced.dims; ++d) add(reduced, d, count(reduced, first, d), 0);
+    for (int d = 0; d < kept.dims; ++d) add(kept, d, 0, count(kept, 0, d));
+    all = Divisor::of(count(reduced, first, reduced.dims) * count(kept, 0, kept.dims));
+  }
 };
 
 /// p, whatever it was made of: nvcc adds that up again for each load, in 6 instructions instead of 1.
@@ -51,192 +78,212 @@ __device__ const T* opaque(const T* p) {
   return static_cast<const T*>(__cvta_global_to_generic(address));
 }
 
-/// By kWidth x kWindowParts threads: the windows from (block / blocks side by side) * at_once on of kWidth strands, of
-/// which a line has one for each of the outputs that lie side by side.
-template <int kWidth, typename In, typename Acc>
-__global__ void __launch_bounds__(kWidth* kWindowParts, kWindowThreads<sizeof(In)> / (kWidth * kWindowParts))
-    sum_windows(const __grid_constant__ Across<In, Acc> a) {
-  constexpr unsigned kWindow = kWindowLeaves<sizeof(In), sizeof(Acc)>;
-  constexpr unsigned kThreads = kWidth * kWindowParts;
-  constexpr unsigned kPart = kWindow / kWindowParts;  // rows that a thread loads, and leaves that it folds, at once
-  // Two windows of every strand, and the first rows again, for threads that read beyond the last.
-  __shared__ In ring[2 * kWindow + kPart][kWidth];
-  __shared__ int place[kWindow];  // of the rows that are loaded next, from the first of a line
-  __shared__ Acc sums[kWindowParts][kWidth];
-
-  const unsigned strands = a.lines * a.together;
-  const unsigned side_by_side = (strands + kWidth - 1) / kWidth;
-  const unsigned block = blockIdx.x % a.blocks;
-  const unsigned first = block / side_by_side * a.at_once * kWindow;  // row, of a line whose first leaf begins a window
-  const unsigned strand = block % side_by_side * kWidth + threadIdx.x;
-  const bool exists = strand < strands;
-  const unsigned line = min(strand, strands - 1) / a.together;
-  const int64_t output = int64_t{blockIdx.x / a.blocks} * a.together + min(strand, strands - 1) % a.together;
-  const unsigned part = threadIdx.y;
-  const In* const data = a.data + a.kept.offset(output);
-  const In* const at = opaque(data + a.to_line.offset(line));
-
-  // The rows that this line's windows have. Those beyond its own are of the next lines: one stride away each, up to the
-  // last line of the innermost dimension, and after that, by one jump, up to that of the next turn.
-  const unsigned start = -(line * a.length) % kWindow;
-  const unsigned begin = start + first;
-  const unsigned windows = begin < a.length ? min((a.length - begin + kWindow - 1) / kWindow, a.at_once) : 0;
-  const unsigned end = min(begin + windows * kWindow, (a.lines - line) * a.length);
-  const auto stride = static_cast<unsigned>(a.to_line.stride[0]);
-  const auto turn = static_cast<unsigned>(a.to_line.size[0].value);  // lines
-  const unsigned to_turn = turn - line % turn;
-  const unsigned turned_at = to_turn * a.length;
-  const unsigned near = min(end, (to_turn + turn) * a.length);
-  const auto jump = turned_at < end ? static_cast<unsigned>(a.to_line.offset(line + to_turn) - a.to_line.offset(line)) -
-                                          to_turn * stride
-                                    : 0;
-
-  // within: all of these rows are wanted, of every strand, and none is of the next line.
-  const auto find = [&](unsigned row, bool within) {
-    for (unsigned i = part * kWidth + threadIdx.x; i < kWindow; i += kThreads) {
-      const unsigned lines = within ? 0 : (row + i) / a.length;
-      const auto offset = static_cast<unsigned>(a.along.offset(row + i - lines * a.length));
-      place[i] = static_cast<int>(offset + lines * stride);
+/// Folds the nodes x, of 2^kLevel leaves each, which follow each other, to the last node of kCount times as many leaves
+/// that ends in them. phase: the number of the first leaf that ever came. before: the last node of every level that
+/// came before these.
+///
+/// The left one of a pair has an even number. So, where bit kLevel of the phase is set, it is the nodes in odd places
+/// of x that are left ones, and a node in an even place goes with the one before it instead of the one behind it: half
+/// a choice and half an addition an element, and half as many nodes for the next level.
+template <int kLevel, int kCount, typename Acc, int kLevels>
+__device__ Acc fold_in_phase(const Acc (&x)[kCount], Acc (&before)[kLevels], unsigned phase) {
+  if constexpr (kCount == 1) {
+    return x[0];
+  } else {
+    const bool odd = phase >> kLevel & 1;
+    Acc pair[kCount / 2];
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) {
+      pair[i] = x[2 * i] + select(odd, i == 0 ? before[kLevel] : x[2 * i - 1], x[2 * i + 1]);
     }
-  };
-  In element[kPart];
-  const auto load = [&](unsigned row, bool within) {
-    if (within) {
-#pragma unroll
-      for (unsigned u = 0; u < kPart; ++u) element[u] = at[place[u * kWindowParts + part]];
-      return;
-    }
-#pragma unroll
-    for (unsigned u = 0; u < kPart; ++u) {
-      const unsigned i = u * kWindowParts + part;
-      element[u] = convert<In>(identity<Acc>());
-      if (row + i < begin || row + i >= near) continue;
-      element[u] = at[place[i] + static_cast<int>(row + i < turned_at ? 0 : jump)];
-    }
-  };
-  const auto keep = [&](unsigned row) {
-    In(*const rows)[kWidth] = ring + row % (2 * kWindow);
-#pragma unroll
-    for (unsigned u = 0; u < kPart; ++u) rows[u * kWindowParts + part][threadIdx.x] = element[u];
-    if (row + kWindow > near && near < end) {
-#pragma unroll 1  // only where a window takes several turns
-      for (unsigned i = part; i < kWindow; i += kWindowParts) {
-        if (row + i < max(near, begin) || row + i >= end) continue;
-        const unsigned lines = (row + i) / a.length;
-        rows[i][threadIdx.x] = data[a.to_line.offset(line + lines) + a.along.offset(row + i - lines * a.length)];
-      }
-    }
-    if (rows != ring) return;
-#pragma unroll
-    for (unsigned i = 0; i < kPart; i += kWindowParts) {
-      rows[2 * kWindow + i + part][threadIdx.x] = rows[i + part][threadIdx.x];
-    }
-  };
-  // Threads of a warp that have the same strand read their leaves in another order, but the same pairs of the same
-  // pairs of these: at every step they are in different banks.
-  const unsigned swapped = part % (kWarpSize / kWidth);
-  const auto fold = [&](unsigned row) {
-    const In(*const leaf)[kWidth] = ring + (start + row + part * kPart) % (2 * kWindow);
-    Acc x[kPart];
-#pragma unroll
-    for (unsigned i = 0; i < kPart; ++i) x[i] = convert<Acc>(leaf[i ^ swapped][threadIdx.x]);
-    sums[part][threadIdx.x] = fold_array<kPart>(x);
-  };
-
-  // Step s loads the rows that window s of every line begins in, and while they come folds window s - 2.
-  for (unsigned s = 0; s < a.at_once + 2; ++s) {
-    const unsigned row = first + s * kWindow;
-    const bool folds = s >= 2;
-    if (folds && row - 2 * kWindow >= a.length) return;
-    const bool within = s > 0 && s < a.at_once && row + kWindow <= a.length;
-    find(row, within);
-    __syncthreads();
-    load(row, within);
-    if (folds) fold(row - 2 * kWindow);
-    __syncthreads();
-    keep(row);
-    if (!folds || part != s % kWindowParts || s - 2 >= windows || !exists) continue;
-    Acc node[kWindowParts];
-#pragma unroll
-    for (int i = 0; i < kWindowParts; ++i) node[i] = sums[i][threadIdx.x];
-    const unsigned window = (line * a.length + start + row) / kWindow - 2;
-    a.nodes[a.places.offset(output) * a.windows + window] = fold_array<kWindowParts>(node);
+    before[kLevel] = x[kCount - 1];
+    return fold_in_phase<kLevel + 1>(pair, before, phase);
   }
 }
 
-/// Where leaf x of a tile lies in shared memory: neither lanes that write every length-th one nor those that read every
-/// sixteenth all meet in one bank.
-__device__ inline unsigned place_in_tile(unsigned x) { return x + x / 32; }
-
-/// The windows of at_once lines. Where there are few, a warp loads more than one row of them. kStraight: the elements
-/// of a line are one stride apart.
+/// By a thread for each strand and each segment of at_once elements: the windows that begin there. kStraight: the
+/// innermost dimension is as long as the loads of a lane, or else it and the next one are.
 template <bool kStraight, typename In, typename Acc>
-__global__ void __launch_bounds__(kTileThreads) sum_tiles(const __grid_constant__ Across<In, Acc> a) {
-  constexpr unsigned kWindow = kWindowLeaves<sizeof(In), sizeof(Acc)>;
+__global__ void __launch_bounds__(kLineThreads)
+    sum_lines(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strands strands) {
+  constexpr int kLoads = kLineLoads<sizeof(In)>;
+  constexpr int kLevels = kLog2<kLoads>;
+  const unsigned thread = blockIdx.x * kLineThreads + threadIdx.x;
+  const unsigned segment = strands.all.divide(thread);
+  const unsigned begin = segment * a.at_once;  // in the line
+  if (begin >= a.length) return;
+  unsigned index = thread - segment * static_cast<unsigned>(strands.all.value);
+  const In* at = a.data;
+  unsigned line = 0;
+  int64_t output = 0;
+#pragma unroll 1
+  for (int d = 0; d < strands.dims; ++d) {
+    const unsigned turn = strands.size[d].divide(index);
+    const unsigned i = index - turn * static_cast<unsigned>(strands.size[d].value);
+    at += i * strands.stride[d];
+    line += i * strands.line[d];
+    output += i * strands.place[d];
+    index = turn;
+  }
+  const unsigned first = line * a.length + begin;  // leaf
+  const unsigned end = line * a.length + min(begin + a.at_once, a.length);
+  const unsigned first_window = first / a.window;
+  const unsigned past_window = (end + a.window - 1) / a.window;
+  if ((first + a.window - 1) / a.window == past_window) return;
+  Acc* const nodes = a.nodes + output * a.windows;
+
+  // The next leaf is at p. In to_turn leaves the innermost dimension turns, in to_next the one around it.
+  const In* const data = at - a.reduced.offset_of_small(line * a.length);
+  const int64_t stride = static_cast<int>(a.reduced.stride[0]);
+  const auto turn = static_cast<int>(a.reduced.size[0].value);
+  const auto two_turns = static_cast<int>(turn * a.reduced.size[1].value);
+  const int64_t jump = a.reduced.stride[1] - turn * stride;  // from the end of a turn to the next one
+  const unsigned turns = a.reduced.size[0].divide(first);
+  const In* p = opaque(data + a.reduced.offset_of_small(first));
+  int to_turn = static_cast<int>((turns + 1) * turn - first);
+  int to_next = static_cast<int>((a.reduced.size[1].divide(turns) + 1) * two_turns - first);
+
+  Acc before[kLevels];
+  Acc left[kLineLevels];    // above those levels: of a pair that is not there yet, the first that came,
+  Acc passed[kLineLevels];  // and the one before it
+#pragma unroll
+  for (Acc& x : before) x = identity<Acc>();
+#pragma unroll
+  for (Acc& x : passed) x = identity<Acc>();
+
+  const unsigned steps = a.window / kLoads;  // of a window
+  for (unsigned step = 0; step < (past_window - first_window) * steps; ++step) {
+    const unsigned leaf = first + step * kLoads;
+    In element[kLoads];
+    if (kStraight && to_turn >= kLoads && leaf < a.n) {
+#pragma unroll
+      for (int u = 0; u < kLoads; ++u) element[u] = p[u * stride];
+      p += kLoads * stride;
+      to_turn -= kLoads;
+    } else if (kStraight) {
+      const In* const next = opaque(data + a.reduced.offset_of_small(leaf + to_turn) - to_turn * stride);
+#pragma unroll
+      for (int u = 0; u < kLoads; ++u) {
+        element[u] = convert<In>(identity<Acc>());
+        if (leaf + u < a.n) element[u] = (u < to_turn ? p : next)[u * stride];
+      }
+      p = next + kLoads * stride;
+      to_turn += (to_turn < kLoads ? turn : 0) - kLoads;  // not so only beyond the last leaf
+    } else {
+      const bool ends = to_next < kLoads;
+      const In* const next = ends ? opaque(data + a.reduced.offset_of_small(leaf + to_next)) : p;
+#pragma unroll
+      for (int u = 0; u < kLoads; ++u) {
+        if (u == to_next) p = next;
+        element[u] = convert<In>(identity<Acc>());
+        if (leaf + u < a.n) element[u] = *p;
+        p += stride;
+        if (--to_turn == 0) {
+          p += jump;
+          to_turn = turn;
+        }
+      }
+      to_next += (ends ? two_turns : 0) - kLoads;
+    }
+    Acc x[kLoads];
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u) x[u] = convert<Acc>(element[u]);
+    Acc node = fold_in_phase<0>(x, before, first);
+    unsigned level = 0;
+#pragma unroll
+    for (int i = 0; i < kLineLevels; ++i) {
+      if (level < i || 1u << i == steps) break;  // there is no node of this level yet, or no such level
+      if (step >> i & 1) {
+        const Acc sum = left[i] + select(static_cast<bool>(first >> (kLevels + i) & 1), passed[i], node);
+        passed[i] = node;
+        node = sum;
+        ++level;
+      } else {
+        left[i] = node;
+      }
+    }
+    const unsigned window = first_window + step / steps;
+    if (1u << level == steps && window * a.window >= first && window < past_window) nodes[window] = node;
+  }
+}
+
+/// The windows of at_once lines. Outputs are taken in the order of memory; `places` are those in the result. Where
+/// there are few lines, a warp loads more than one row of them. kDown: the loads of a lane go down a line, whose
+/// elements are one stride apart, instead of along a row. Leaf x of a tile lies at x + (x >> gap) in shared memory.
+template <bool kDown, typename In, typename Acc>
+__global__ void __launch_bounds__(kTileThreads)
+    sum_tiles(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strides kept,
+              const __grid_constant__ Strides places, int gap) {
   constexpr unsigned kLoads = sizeof(In) <= 4 ? 16 : 8;
   constexpr unsigned kPart = 16;  // leaves that a thread folds at once
-  constexpr unsigned kParts = kWindow / kPart;
-  static_assert(kParts <= kWarpSize);
+  static_assert(kMinWindow % kPart == 0 && kMaxTileWindow <= kPart * kWarpSize);
   extern __shared__ uint4 shared[];
   In* const tile = reinterpret_cast<In*>(shared);
-  const int64_t output = blockIdx.x / a.blocks;
-  const unsigned first_line = blockIdx.x % a.blocks * a.at_once;
+  const unsigned blocks = (a.lines + a.at_once - 1) / a.at_once;  // of an output
+  const int64_t output = blockIdx.x / blocks;
+  const unsigned first_line = blockIdx.x % blocks * a.at_once;
   const unsigned lines = min(a.lines - first_line, a.at_once);
   const unsigned lane = threadIdx.x % kWarpSize;
+  const unsigned warp = threadIdx.x / kWarpSize;
 
   const unsigned width = lines > 16 ? 32 : lines > 8 ? 16 : lines > 4 ? 8 : 4;  // lines of a load
   const unsigned rows = kWarpSize / width;                                      // of a load
-  const unsigned down = (a.length + rows - 1) / rows;                           // loads, one below the other
-  const unsigned loads = (lines + width - 1) / width * down;                    // of warps
-  const unsigned first_row = lane / width;
-  const In* const data = a.data + a.kept.offset(output);
-  const auto line_at = [&](unsigned line) {
-    return opaque(data + a.to_line.offset(first_line + min(line, lines - 1)));
-  };
-  for (unsigned i = threadIdx.x / kWarpSize * kLoads; i < loads; i += blockDim.x / kWarpSize * kLoads) {
-    unsigned left = down - i % down;  // to the last row
-    unsigned row = i % down * rows + first_row;
-    unsigned line = i / down * width + lane % width;
-    const In* at = line_at(line);
-    unsigned leaf[kLoads];
+  const unsigned lines_a_turn = kDown ? width : width * kLoads;                 // of the loads of a lane
+  const unsigned rows_a_turn = kDown ? rows * kLoads : rows;
+  const unsigned down = (a.length + rows_a_turn - 1) / rows_a_turn;  // turns
+  const unsigned turns = (lines + lines_a_turn - 1) / lines_a_turn * down;
+  const In* const data = a.data + kept.offset(output);
+  const bool straight = a.reduced.size[0].value == a.length;
+  for (unsigned i = warp; i < turns; i += blockDim.x / kWarpSize) {
+    const unsigned line = i / down * lines_a_turn + lane % width;
+    const unsigned row = i % down * rows_a_turn + lane / width;
+    if (line >= lines || row >= a.length) continue;
+    const unsigned loads = kDown ? (a.length - row + rows - 1) / rows : (lines - line + width - 1) / width;
+    const unsigned leaf = line * a.length + row;
+    const unsigned step = kDown ? rows : width * a.length;  // from load to load
+    const unsigned first = first_line * a.length + leaf;
+    const auto turn = static_cast<unsigned>(a.reduced.size[1].value);  // lines one stride apart, if a line is straight
+    const bool even = kDown || (straight && (first_line + line) % turn + (loads - 1) * width < turn);
     In element[kLoads];
+    if (even) {
+      const In* const at = opaque(data + a.reduced.offset_of_small(first));
+      const int64_t stride = static_cast<int>(kDown ? rows * a.reduced.stride[0] : width * a.reduced.stride[1]);
 #pragma unroll
-    for (unsigned u = 0; u < kLoads; ++u) {
-      const bool exists = line < lines && row < a.length;
-      leaf[u] = exists ? line * a.length + row : ~0u;
-      const auto offset = kStraight ? row * static_cast<unsigned>(a.along.stride[0]) : a.along.offset(row);
-      if (exists) element[u] = at[static_cast<int>(offset)];
-      row += rows;
-      if (--left == 0) {
-        left = down;
-        row = first_row;
-        line += width;
-        at = line_at(line);
+      for (unsigned u = 0; u < kLoads; ++u) {
+        if (u < loads) element[u] = at[u * stride];
+      }
+    } else {
+#pragma unroll
+      for (unsigned u = 0; u < kLoads; ++u) {
+        if (u < loads) element[u] = data[a.reduced.offset_of_small(first + u * step)];
       }
     }
 #pragma unroll
     for (unsigned u = 0; u < kLoads; ++u) {
-      if (leaf[u] != ~0u) tile[place_in_tile(leaf[u])] = element[u];
+      const unsigned x = leaf + u * step;
+      if (u < loads) tile[x + (x >> gap)] = element[u];
     }
   }
   const unsigned leaves = lines * a.length;
-  const unsigned windows = (leaves + kWindow - 1) / kWindow;
-  for (unsigned i = leaves + threadIdx.x; i < windows * kWindow; i += blockDim.x) {
-    tile[place_in_tile(i)] = convert<In>(identity<Acc>());
+  const unsigned windows = (leaves + a.window - 1) / a.window;
+  for (unsigned i = leaves + threadIdx.x; i < windows * a.window; i += blockDim.x) {
+    tile[i + (i >> gap)] = convert<In>(identity<Acc>());
   }
   __syncthreads();
 
-  Acc* const nodes = a.nodes + a.places.offset(output) * a.windows + first_line / kWindow * a.length;
-  for (unsigned i = threadIdx.x; i / kParts - lane / kParts < windows; i += blockDim.x) {
-    const unsigned window = i / kParts;
+  const unsigned parts = a.window / kPart;  // up to kWarpSize
+  const unsigned first_window = first_line * a.length / a.window;
+  Acc* const nodes = a.nodes + places.offset(output) * a.windows + first_window;
+  const unsigned every = windows * parts;
+  for (unsigned i = warp * kWarpSize; i < every; i += blockDim.x) {
+    const unsigned part = min(i + lane, every - 1);
     Acc x[kPart];
-    const In* const leaf = tile + place_in_tile(min(window, windows - 1) * kWindow + i % kParts * kPart);
+    const In* const leaf = tile + part * kPart + (part * kPart >> gap);
 #pragma unroll
     for (int k = 0; k < kPart; ++k) x[k] = convert<Acc>(leaf[k]);
     Acc node = fold_array<kPart>(x);
-#pragma unroll
-    for (unsigned mask = 1; mask < kParts; mask *= 2) node += shuffle_xor(node, mask);
-    if (i % kParts == 0 && window < windows) nodes[window] = node;
+    for (unsigned mask = 1; mask < parts; mask *= 2) node += shuffle_xor(node, mask);
+    if (lane % parts == 0 && i + lane < every) nodes[part / parts] = node;
   }
 }
 

@@ -28,13 +28,13 @@ class Launcher {
 
   /// Where rows of kLoads loads a lane belong.
   template <bool kBatched, int kLoads>
-  using Where = std::conditional_t<kBatched && kLoads != 2, Places, InPlace>;
+  using Where = std::conditional_t<kBatched && can_permute(kLoads), Places, InPlace>;
 
   /// sum_warp.
   template <template <typename, typename, int> typename Source, int kLoads>
   bool warp() const {
     if (p_.width != kWarpSize || p_.loads != kLoads) return false;
-    if (has_places() && kLoads == 2) return false;
+    if (has_places() && !can_permute(kLoads)) return false;
     const int64_t outputs = l_.problem.outputs;
     sum_warp<kWarpThreads, Source<In, Acc, kLoads>, Where<true, kLoads>, Out>
         <<<blocks_for(outputs, kWarpThreads / kWarpSize), kWarpThreads, 0, stream_>>>(
@@ -47,7 +47,7 @@ class Launcher {
   bool block() const {
     if (p_.segments != 1 || p_.tiles != 1 || p_.width != 0 || p_.loads != kLoads) return false;
     if (kBatched ? p_.threads > kThreads : p_.threads != kThreads || l_.problem.outputs > 1) return false;
-    if (has_places() && kLoads == 2) return false;
+    if (has_places() && !can_permute(kLoads)) return false;
     constexpr int64_t kMaxGridX = int64_t{1} << 30;
     const int64_t outputs = l_.problem.outputs;
     const dim3 grid(static_cast<unsigned>(std::min(outputs, kMaxGridX)), blocks_for(outputs, kMaxGridX));
@@ -74,9 +74,11 @@ class Launcher {
   /// The shapes of rows of more than one run, and of any where there are few kernels.
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool common_rows() const {
-    return block<Source, 1024, 4, true>() ||
-           grid<Source, grid_threads(kLayout), grid_loads(kLayout, sizeof(Acc)), true>() ||
-           (kLayout == Layout::runs && grid<Source, 256, 4, true>());
+    if (block<Source, 1024, 4, true>()) return true;
+    if constexpr (kLayout == Layout::runs) {
+      if (grid<Source, 256, 4, true>()) return true;
+    }
+    return grid<Source, grid_threads(kLayout), grid_loads(kLayout, sizeof(Acc)), true>();
   }
 
   /// The shapes of rows of one run.
@@ -148,27 +150,26 @@ class Launcher {
     return true;
   }
 
-  template <int kWidth>
-  bool windows() const {
-    if (p_.family != Family::windows || p_.width != kWidth) return false;
-    Across<In, Acc> a = across();
-    const unsigned segments = blocks_for(a.length, int64_t{kWindowLeaves<sizeof(In), sizeof(Acc)>} * a.at_once);
-    a.blocks = blocks_for(int64_t{a.lines} * a.together, kWidth) * segments;
-    sum_windows<kWidth, In, Acc>
-        <<<l_.problem.outputs / a.together * a.blocks, dim3(kWidth, kWindowParts), 0, stream_>>>(a);
+  bool lines() const {
+    if (p_.family != Family::lines) return false;
+    const Across<In, Acc> a = across();
+    const Strands strands(l_.problem.kept, l_.problem.reduced, p_.line);
+    const bool straight = a.reduced.size[0].value >= kLineLoads<sizeof(In)>;
+    const auto kernel = straight ? sum_lines<true, In, Acc> : sum_lines<false, In, Acc>;
+    kernel<<<blocks_for(strands.all.value * blocks_for(a.length, a.at_once), kLineThreads), kLineThreads, 0, stream_>>>(
+        a, strands);
     return true;
   }
 
   bool tiles() const {
     if (p_.family != Family::tiles) return false;
-    Across<In, Acc> a = across();
-    a.blocks = blocks_for(a.lines, a.at_once);
-    const auto kernel = a.along.dims == 1 ? sum_tiles<true, In, Acc> : sum_tiles<false, In, Acc>;
-    constexpr int64_t kWindow = kWindowLeaves<sizeof(In), sizeof(Acc)>;
-    const int64_t windows = (int64_t{a.at_once} * a.length + kWindow - 1) / kWindow;
-    const auto bytes = static_cast<size_t>(tile_bytes(windows * kWindow, sizeof(In)));
+    const Across<In, Acc> a = across();
+    const auto kernel = p_.line == 1 && a.length >= kMinDown ? sum_tiles<true, In, Acc> : sum_tiles<false, In, Acc>;
+    const int64_t windows = blocks_for(int64_t{a.at_once} * a.length, a.window);
+    const auto bytes = static_cast<size_t>(tile_bytes(windows * a.window, sizeof(In)));
     allow_shared(kernel, bytes);
-    kernel<<<l_.problem.outputs * a.blocks, p_.threads, bytes, stream_>>>(a);
+    kernel<<<l_.problem.outputs * blocks_for(a.lines, a.at_once), p_.threads, bytes, stream_>>>(
+        a, l_.problem.columns, l_.problem.places, p_.gap);
     return true;
   }
 
@@ -233,21 +234,16 @@ class Launcher {
 
   Across<In, Acc> across() const {
     const Problem& p = l_.problem;
-    const int dim = line_dim(p.reduced, kSectorBytes / static_cast<int>(sizeof(In)));
-    const Strides along = some_dims(p.reduced, 0, dim);
-    const Strides to_line = some_dims(p.reduced, dim, p.reduced.dims);
+    const int64_t length = count(p.reduced, 0, p_.line);
     return {.data = data(),
             .nodes = static_cast<Acc*>(l_.result),
-            .windows = p_.nodes,
-            .lines = static_cast<unsigned>(count(to_line)),
-            .length = static_cast<unsigned>(count(along)),
-            .blocks = 0,  // depends on the kernel
+            .windows = nodes_of(p, p_.window),
+            .n = static_cast<unsigned>(p.n),
+            .lines = static_cast<unsigned>(p.n / length),
+            .length = static_cast<unsigned>(length),
+            .window = static_cast<unsigned>(p_.window),
             .at_once = static_cast<unsigned>(p_.tiles),
-            .together = static_cast<unsigned>(p_.vector),
-            .kept = p.columns,
-            .places = p.places,
-            .along = along,
-            .to_line = to_line};
+            .reduced = p.reduced};
   }
 
   Columns<In, Acc, Out> matrix() const {
@@ -286,21 +282,14 @@ cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
     return cudaErrorInvalidValue;  // integers wrap, and so have no order
   } else {
     const Launcher<In, Acc, Out> kernel(l, stream);
-    if (kernel.template windows<4>() || kernel.template windows<8>() || kernel.tiles()) return cudaGetLastError();
-    if constexpr (sizeof(In) <= 8) {
-      if (kernel.template windows<16>()) return cudaGetLastError();
-    }
-    if constexpr (sizeof(In) <= 4) {
-      if (kernel.template windows<32>()) return cudaGetLastError();
-    }
-    return cudaErrorInvalidValue;
+    return status(kernel.lines() || kernel.tiles());
   }
 }
 
 /// Kernels::rows.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
-  if (l.plan.nodes > 0) return launch_across<In, Acc, Out>(l, stream);
+  if (l.plan.window > 0) return launch_across<In, Acc, Out>(l, stream);
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) {
     constexpr int kVector = column_vector(sizeof(In));
@@ -345,7 +334,7 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
   switch (l.plan.family) {
     case Family::rows:
     case Family::columns:
-    case Family::windows:
+    case Family::lines:
     case Family::tiles:
       if (l.plan.layout == Layout::pitched) return launch_pitched<In, Acc, Out>(l, stream);
       return launch_rows<In, Acc, Out>(l, stream);

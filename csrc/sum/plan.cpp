@@ -43,15 +43,17 @@ Layout layout_of(const Problem& p) {
 ///
 /// A wave of blocks and a little more takes as long as two, so waves should be nearly full. From 100 MB on one full
 /// wave is best where there is one (62.0 us at 2^26 with 256 blocks of 16 tiles, 62.8 with 512 of 8), below it two
-/// (11.75 us at 2^23 with 512 blocks of 1 tile, 11.97 with 256 of 2), and otherwise some thousand small blocks.
-int choose_tiles(int64_t loads, Shape shape, int64_t outputs, int multiprocessors) {
+/// (11.75 us at 2^23 with 512 blocks of 1 tile, 11.97 with 256 of 2), and otherwise some thousand small blocks. So too
+/// for several aligned outputs: (32, 2^20) over dimension 1 takes 32.45 us in 2048 blocks of 1 tile, 32.9 in 256 of 8.
+int choose_tiles(const Problem& p, Layout layout, int64_t loads, Shape shape, int multiprocessors) {
   const int64_t tile = int64_t{shape.threads} * shape.loads;
   const int64_t wave = 1024 / shape.threads * multiprocessors;
-  const auto blocks = [&](int64_t tiles) { return outputs * ceil_div(loads, tile * tiles); };
+  const auto blocks = [&](int64_t tiles) { return p.outputs * ceil_div(loads, tile * tiles); };
   const auto full_waves = [&](int64_t tiles) { return occupancy(blocks(tiles), wave) >= 0.9; };
   int tiles = 1;
   while (blocks(tiles) > kMaxBlocks && tile * tiles < loads) tiles *= 2;
-  if (outputs * loads >= int64_t{3} << 21) {
+  if (p.outputs > 1 && layout == Layout::aligned) return tiles;
+  if (p.outputs * loads >= int64_t{3} << 21) {
     for (int wide = tiles; wide <= 32; wide *= 2) {
       if (blocks(wide) <= wave && full_waves(wide)) return wide;
     }
@@ -79,9 +81,9 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
   const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;  // a block each fills the GPU
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
   if (p.outputs > 1 && every_shape) {
-    const int least = p.kept.dims == 1 ? 2 : 4;  // Places
+    const bool permuted = p.kept.dims > 1;
     for (const int u : {2, 4, 8}) {
-      if (!many || u < least || loads > kWarpSize * u) continue;
+      if (!many || loads > kWarpSize * u || (permuted && !can_permute(u))) continue;
       Plan warps = plan({kWarpThreads, u}, 1, 1);
       warps.width = kWarpSize;
       return warps;
@@ -90,7 +92,8 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     // (H200).
     for (const int u : {2, 4, grid.loads}) {
       const int64_t warps = ceil_div(loads, kWarpSize * u);
-      if (u >= least && warps <= (many || u > 2 ? 16 : 8)) return plan({static_cast<int>(warps) * kWarpSize, u}, 1, 1);
+      if ((!permuted || can_permute(u)) && warps <= (many || u > 2 ? 16 : 8))
+        return plan({static_cast<int>(warps) * kWarpSize, u}, 1, 1);
     }
   }
   if (layout == Layout::pitched && many && loads > 512) {
@@ -134,7 +137,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
   // Of few channels small blocks, so that their last wave is short: (64, 3, 224, 224) 11.7 us in 2352 of (256, 4), 12.2
   // in 588 of (512, 8) (H200).
   const Shape shape = layout == Layout::runs && p.outputs > 1 ? Shape{256, 4} : grid;
-  const int tiles = choose_tiles(loads, shape, p.outputs, multiprocessors);
+  const int tiles = choose_tiles(p, layout, loads, shape, multiprocessors);
   return plan(shape, tiles, ceil_div(loads, int64_t{shape.threads} * shape.loads * tiles));
 }
 
@@ -394,57 +397,145 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
 
 // ---- order across memory
 
-/// Whether nodes, and sums that are still to be rounded, take no more memory than a step in between may. Elements that
-/// several indices share, as in an expanded tensor, count once.
-bool have_room(const Problem& p, int64_t nodes) {
+/// Of each output: lines whose elements follow each other in the order, from dimension `dim` of `reduced` on.
+struct Lines {
+  int dim;
+  int64_t length;
+  int64_t count;
+  bool beside;  // lines of other outputs lie between them
+};
+
+/// Whether the nodes of such windows, and sums that are still to be rounded, take no more memory than a step in between
+/// may, and are fewer than 2^31, for there are fewer blocks. Elements that several indices share, as in an expanded
+/// tensor, count once.
+bool have_room(const Problem& p, int64_t window) {
+  const int64_t nodes = nodes_of(p, window);
   const int64_t unrounded = p.element_size < p.accumulate_size ? 1 : 0;
   const int64_t input = (reach(p.kept) + reach(p.reduced) + 1) * p.element_size;
   const int64_t most = std::max(kScratchBytes, input / 100) / p.accumulate_size;
-  return p.outputs <= most / (nodes + unrounded);
+  return p.outputs <= most / (nodes + unrounded) && p.outputs <= (int64_t{1} << 31) / nodes;
 }
 
-/// Windows or tiles, or none if the order does not run across memory, or outputs are short.
-std::optional<Plan> plan_across(const Problem& p, int multiprocessors) {
-  const int across = line_dim(p.reduced, kSectorBytes / p.element_size);
-  const int64_t window = window_leaves(p.element_size, p.accumulate_size);
-  if (across == 0 || p.kernels == Kernels::few || p.element_size == 1 || p.n < 4 * window) return std::nullopt;
-  const int64_t nodes = ceil_div(p.n, window);
+/// Lines, of all outputs, that begin side by side in memory, if not closer than the smallest stride.
+int64_t lines_side_by_side(const Problem& p, int dim) {
+  struct Dim {
+    int64_t stride, size;
+  };
+  Dim dims[2 * kMaxDims];
+  int all = 0;
+  const auto add = [&](const Strides& s, int d) { dims[all++] = {std::abs(s.stride[d]), s.size[d].value}; };
+  for (int d = dim; d < p.reduced.dims; ++d) add(p.reduced, d);
+  for (int d = 0; d < p.kept.dims; ++d) add(p.kept, d);
+  std::sort(dims, dims + all, [](const Dim& a, const Dim& b) { return a.stride < b.stride; });
+  int64_t count = 1;
+  int64_t first = 0;
+  for (int d = 0; d < all; ++d) {
+    if (dims[d].stride == 0 || dims[d].size == 1) continue;
+    if (first == 0) first = dims[d].stride;
+    if (dims[d].stride == first * count) count *= dims[d].size;
+  }
+  return count;
+}
+
+/// Nothing if the order does not run across memory, or outputs are short.
+std::optional<Lines> lines_across(const Problem& p) {
+  const int closest = line_dim(p.reduced, kSectorBytes / p.element_size);
+  if (closest == 0 || p.kernels == Kernels::few || p.element_size == 1 || p.n < 4 * kMinWindow) return std::nullopt;
   if (!p.reduced.small || reach(p.reduced) >= int64_t{1} << 31) return std::nullopt;
-  if (!have_room(p, nodes) || p.outputs > (int64_t{1} << 31) / nodes) return std::nullopt;  // fewer blocks than nodes
+  if (std::abs(p.reduced.stride[0]) == 2) return std::nullopt;  // half of every sector is used as it is
   // Outputs side by side are columns, unless they are fewer than a sector holds.
-  const int64_t step = std::abs(p.reduced.stride[across]);
+  const int64_t step = std::abs(p.reduced.stride[closest]);
   const int64_t beside_each_other = p.columns.size[0].value * std::abs(p.columns.stride[0]);
   const bool beside = p.columns.stride[0] != 0 && std::abs(p.columns.stride[0]) < step;
   if (beside && (step * p.element_size > kSectorBytes || beside_each_other > step)) return std::nullopt;
 
-  const int64_t length = count(some_dims(p.reduced, 0, across));
-  const int64_t lines = p.n / length;
-  Plan plan{.family = Family::windows, .segments = 1, .nodes = nodes};
-  if (length < 2 * window && length * std::min(window, lines) * p.element_size <= kMaxTileBytes) {
-    // Tiles that give a thread some 50 elements, but are no larger than that takes: (1000, 20000, 7) over dimensions 0
-    // and 2, held transposed, takes 281 us in tiles of 512 lines by 64 threads, 290 of 1024 by 128, 306 of 128 by 64;
-    // (8192, 64, 96) 102 by 256 threads, 131 by 128 (H200).
-    int64_t tile = std::min(window, lines);
-    while (tile < lines && tile * length < 3500 && 2 * tile * length * p.element_size <= kMaxTileBytes) tile *= 2;
-    tile = std::min(tile, lines);
-    const auto threads = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tile * length / 48)));
-    plan.family = Family::tiles;
-    plan.threads = static_cast<int>(std::clamp<int64_t>(threads, 64, kTileThreads));
-    plan.tiles = static_cast<int>(tile);
-    return plan;
+  // Lines that are long, as a lane goes on beyond the end, and that lie side by side, or sectors are not used in full.
+  Lines lines{};
+  double best = 0;
+  for (int dim = closest; dim > 0; --dim) {
+    const int64_t length = count(p.reduced, 0, dim);
+    const auto bytes = static_cast<double>(lines_side_by_side(p, dim) * p.element_size);
+    const double used = bytes / (bytes + kSectorBytes) * static_cast<double>(length) /
+                        static_cast<double>(length + line_loads(p.element_size));
+    if (used <= best) continue;
+    best = used;
+    lines = {dim, length, p.n / length, beside};
   }
-  // Strands side by side: no more than there are, or than shared memory takes.
-  const int64_t together = beside ? p.columns.size[0].value : 1;
-  const int64_t strands = lines * together;
-  plan.vector = static_cast<int>(together);
-  plan.width = static_cast<int>(std::clamp<int64_t>(ceil_power(strands), 4, 128 / std::max(p.element_size, 4)));
-  plan.threads = plan.width * kWindowParts;
-  // As many windows one after the other as leave some blocks for each multiprocessor: 4097 x 4097, transposed, takes 30
-  // us with 8, 37 with 2, 40 with 24 (H200).
-  const int64_t blocks = p.outputs / together * ceil_div(strands, plan.width) * ceil_div(length, window);
-  plan.tiles = 8;
-  while (plan.tiles > 1 && blocks / plan.tiles < 4 * multiprocessors) plan.tiles /= 2;
-  return plan;
+  return lines;
+}
+
+/// Family::lines, or none if lines are short, or there is no room for the nodes of windows up to `most`.
+std::optional<Plan> plan_lines(const Problem& p, const Lines& lines, int64_t most, int multiprocessors) {
+  const int loads = line_loads(p.element_size);
+  const bool is_long = lines.length >= (lines.beside ? 8 : kMinWindow);
+  const bool turns_once = p.reduced.size[0].value * p.reduced.size[1].value >= loads;
+  if (!is_long || !turns_once) return std::nullopt;
+  // Small windows, as a lane goes on to the end of the last one: a transposed (102147, 517) of float16 takes 53 us with
+  // windows of 64, 65 with 128; but long lines of a full sum the next larger ones, for (4097, 4095) 20.7, with 32 22.1.
+  int64_t window = std::max(loads, kMinWindow);
+  if (p.outputs == 1 && p.element_size <= 4 && lines.length >= 512 && p.n >= 1 << 22) window *= 2;
+  most = std::min<int64_t>(most, loads << kLineLevels);
+  while (2 * window <= most && !have_room(p, window)) window *= 2;
+  if (!have_room(p, window)) return std::nullopt;
+
+  // 256 elements a thread, fewer where that leaves places for threads free, and more where it makes little more than
+  // one wave of them: a transposed (14, 153, 13374) of bfloat16 takes 60 us with 256, 1.1 waves, and 30 with 320
+  // (H200).
+  const int64_t strands = p.outputs * lines.count;
+  const int64_t wave = int64_t{p.element_size <= 4 ? 768 : 512} * multiprocessors;
+  const auto threads = [&](int64_t a_thread) { return strands * ceil_div(lines.length, a_thread); };
+  int64_t at_once = std::max<int64_t>(256, 4 * window);
+  while (at_once > 2 * window && threads(at_once) < wave / 2) at_once -= window;
+  if (threads(at_once) > wave && threads(2 * at_once) <= wave) {
+    while (threads(at_once) > wave) at_once += window;
+  }
+  return Plan{.family = Family::lines,
+              .threads = kLineThreads,
+              .loads = loads,
+              .tiles = static_cast<int>(at_once),
+              .segments = 1,
+              .line = lines.dim,
+              .window = static_cast<int>(window)};
+}
+
+/// Plan::gap. Lanes that read from every sixteenth leaf on meet in few banks with a gap after 16 or after 32 leaves;
+/// those that write to every length-th one do with one of them: a transposed (524288, 31) took 64 us where all meet in
+/// one bank, 35 now (H200).
+int tile_gap(int64_t length, int element_size) {
+  const auto conflicts = [&](int gap) {
+    int most = 0;
+    int lanes[kWarpSize] = {};
+    for (int64_t x = 0; x < kWarpSize * length; x += length) {
+      most = std::max(most, ++lanes[(x + (x >> gap)) * element_size / 4 % kWarpSize]);
+    }
+    return most;
+  };
+  return conflicts(4) < conflicts(5) ? 4 : 5;
+}
+
+/// Family::tiles, or none if lines are too long for shared memory, or for as few nodes as there is room for.
+std::optional<Plan> plan_tiles(const Problem& p, const Lines& lines, int multiprocessors) {
+  // Tiles that give a thread some 50 elements, but are no larger than that takes, and smaller where there would be few:
+  // (524288, 22), transposed, takes 25 us in tiles of 128 lines by 64 threads or of 256 by 128, 39 of 256 by 64; (7584,
+  // 21) bfloat16 7 us in tiles of 64 lines by 256 threads, 19.8 of 256 by 64 (H200).
+  if (p.n < 512) return std::nullopt;
+  int64_t tile = kMinWindow;
+  const auto window = [&] { return std::min<int64_t>(tile, kMaxTileWindow); };
+  const auto is_small = [&] { return tile * lines.length * std::max(p.element_size, 4) < 7600; };
+  const auto are_few = [&] { return p.outputs * ceil_div(lines.count, tile) < int64_t{4} * multiprocessors; };
+  while (tile < lines.count && is_small() && !are_few()) tile *= 2;
+  while (tile < std::max<int64_t>(lines.count, kMaxTileWindow) && !have_room(p, window())) tile *= 2;
+  const int64_t at_once = std::min(tile, lines.count);
+  const int64_t leaves = ceil_div(at_once * lines.length, window()) * window();
+  if (!have_room(p, window()) || tile_bytes(leaves, p.element_size) > kMaxTileBytes) return std::nullopt;
+  const int64_t threads = ceil_power(leaves / (are_few() ? 16 : 48));
+  return Plan{.family = Family::tiles,
+              .threads = static_cast<int>(std::clamp<int64_t>(threads, 64, kTileThreads)),
+              .tiles = static_cast<int>(at_once),
+              .segments = 1,
+              .line = lines.dim,
+              .window = static_cast<int>(window()),
+              .gap = tile_gap(lines.length, p.element_size)};
 }
 
 }  // namespace
@@ -458,7 +549,12 @@ Plan make_plan(const Problem& p, int multiprocessors) {
       if (narrow.segments > 0) return narrow;
     }
   }
-  if (const auto across = plan_across(p, multiprocessors)) return *across;
+  if (const auto lines = lines_across(p)) {
+    // Windows longer than half a line are loaded up to their ends three times, so tiles come before these.
+    if (const auto plan = plan_lines(p, *lines, lines->length / 2, multiprocessors)) return *plan;
+    if (const auto plan = plan_tiles(p, *lines, multiprocessors)) return *plan;
+    if (const auto plan = plan_lines(p, *lines, int64_t{1} << 31, multiprocessors)) return *plan;
+  }
   // Lanes go along the smaller stride, but a block an output needs enough elements to be worth it.
   const bool along_reduced = p.n >= 128 && std::abs(p.reduced.stride[0]) < std::abs(p.columns.stride[0]);
   if (p.outputs == 1 || along_reduced) {

@@ -50,7 +50,7 @@ enum class Family {
   columns,         // columns.cuh: outputs side by side
   few_rows,        // columns.cuh, for up to 64 rows
   narrow_columns,  // narrow_columns.cuh: 2 to 32 outputs side by side, in memory without a gap
-  windows,         // across.cuh: the order runs across memory, along lines of many elements
+  lines,           // across.cuh: the order runs across memory, along lines of many elements
   tiles,           // across.cuh: the same along short lines
 };
 
@@ -68,23 +68,32 @@ struct Plan {
   Family family;
   Layout layout = Layout::strided;  // of rows
   int threads = 0;                  // of a block; columns: blockDim.x * blockDim.y
-  int width = 0;     // rows: of an output that shares a block, or 0; columns: blockDim.x; few_rows: lanes side by side;
-                     // small_rows, staged_rows: lanes a row; tiny_rows: n; narrow_columns: columns; windows: strands
-  int vector = 0;    // columns: neighbours a thread; windows: outputs side by side in a line
-  int loads = 0;     // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows
-  int tiles = 0;     // that many such loads a thread, a power of two; staged_rows: rows of a tile; windows: of a line,
-                     // one after the other; tiles: lines of a tile
+  int width = 0;   // rows: of an output that shares a block, or 0; columns: blockDim.x; few_rows: lanes side by side;
+                   // small_rows, staged_rows: lanes a row; tiny_rows: n; narrow_columns: columns
+  int vector = 0;  // columns: neighbours a thread
+  int loads = 0;   // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows; lines: elements
+  int tiles = 0;   // that many such loads a thread, a power of two; staged_rows: rows of a tile; lines: elements of a
+                   // line that a thread takes, whole windows; tiles: lines of a tile
   int segments = 0;  // blocks an output, or a block's width of outputs; 0: more than any plan covers
-  /// windows, tiles: sums of each output that are left, for a second launch.
-  int64_t nodes = 0;
+  int line = 0;      // lines, tiles: the dimension of Problem::reduced from line to line
+  int window = 0;    // lines, tiles: leaves of a node, a power of two; a second launch sums the nodes of each output
+  int gap = 0;       // tiles: leaf x lies at x + (x >> gap) in shared memory
 };
+
+/// Nodes of an output, if they have so many leaves.
+inline int64_t nodes_of(const Problem& p, int64_t window) { return (p.n + window - 1) / window; }
+
+/// Whether rows of so many loads a lane may be permuted. Those of two are all there is room for in 32 registers: with
+/// Places they have 34, and (4096, 4095) over dimension 1 takes 20.1 us instead of 17.3 (H200).
+constexpr bool can_permute(int loads) { return loads > 2; }
 
 /// Where blocks publish sums (slots.cuh): memory of a stream, and how many sums it takes.
 constexpr int64_t kSlotBytes = int64_t{1} << 19;
 constexpr int64_t max_slots(int accumulate_size) { return kSlotBytes / 8 / (accumulate_size / 4); }
 
-/// Memory that a step in between may take: this much, or a hundredth of the input.
-constexpr int64_t kScratchBytes = int64_t{8} << 20;
+/// Memory that a step in between may take: this much, or a hundredth of the input. With the result and what an
+/// allocator rounds up it stays under 8 MiB.
+constexpr int64_t kScratchBytes = int64_t{7} << 20;
 
 /// Blocks of one launch of rows that can publish.
 constexpr int kMaxBlocks = 4096;
@@ -171,24 +180,25 @@ constexpr bool is_narrow(int64_t columns) {
   return (columns >= 2 && columns <= 8) || columns == 12 || columns == 16 || columns == 32;
 }
 
-constexpr int kWindowParts = 8;          // rows that a block of sum_windows loads at once
+constexpr int kMinWindow = 32;           // leaves of a node of across.cuh
+constexpr int kMaxTileWindow = 512;      // of sum_tiles
 constexpr int kMaxTileBytes = 88 << 10;  // of sum_tiles
-constexpr int kTileThreads = 256;        // of sum_tiles, at most
+static_assert(kMaxTileBytes <= kCounterBytes);
+constexpr int kTileThreads = 256;  // of sum_tiles, at most
+constexpr int kLineThreads = 256;  // of sum_lines
+constexpr int kLineLevels = 4;     // that its windows may have above those of the loads of a lane
 
-/// Leaves of a window of across.cuh: the least power of two whose node takes no more than a hundredth of their bytes.
-constexpr unsigned window_leaves(int element_size, int accumulate_size) {
-  return std::bit_ceil(100u * accumulate_size / element_size);
-}
+/// Loads of one element that a lane of sum_lines has in flight.
+constexpr int line_loads(int element_size) { return 128 / std::max(element_size, 4); }
 
-template <int kElementSize, int kAccumulateSize>
-constexpr unsigned kWindowLeaves = window_leaves(kElementSize, kAccumulateSize);
-
-/// Threads of a multiprocessor that the registers of sum_windows suffice for.
 template <int kElementSize>
-constexpr int kWindowThreads = kElementSize <= 8 ? 768 : 512;
+constexpr int kLineLoads = line_loads(kElementSize);
 
-/// Of so many leaves in shared memory, where a gap of one follows every 32 of them.
-constexpr int64_t tile_bytes(int64_t leaves, int element_size) { return (leaves + leaves / 32) * element_size; }
+/// The shortest lines, in one dimension, that a lane of sum_tiles walks down.
+constexpr int kMinDown = 8;
+
+/// Of so many leaves in shared memory, where a gap of one follows every 16 of them at least.
+constexpr int64_t tile_bytes(int64_t leaves, int element_size) { return (leaves + leaves / 16) * element_size; }
 
 /// Plans a sum with outputs > 0 and n > 0. multiprocessors: of the GPU.
 Plan make_plan(const Problem& problem, int multiprocessors);

@@ -205,13 +205,18 @@ struct Pitch {
       : size(s.size[0]),
         stride(static_cast<int>(s.stride[0])),
         jump(s.dims > 1 ? static_cast<int>(s.stride[1] - s.size[0].value * s.stride[0]) : 0) {}
-  __device__ int turned(uint32_t i) const { return static_cast<int>(size.divide(i)) * jump; }
+  __device__ uint32_t turned(uint32_t i) const { return size.divide(i) * static_cast<uint32_t>(jump); }
 
-  /// Where element i lies, with next() element i + kWarpSize, and so on.
+  /// Has loads() done with a cursor that says where element i lies, after next() element i + kWarpSize, and so on.
+  template <typename Loads>
+  __device__ void from(int64_t i, const Loads& loads) const {
+    loads(Cursor(*this, i));
+  }
+
   class Cursor {
    public:
     __device__ Cursor(const Pitch& pitch, int64_t i) : pitch_(pitch), i_(static_cast<uint32_t>(i)) {}
-    __device__ int offset() const { return static_cast<int>(i_) * pitch_.stride + pitch_.turned(i_); }
+    __device__ int offset() const { return static_cast<int>(i_ * pitch_.stride + pitch_.turned(i_)); }
     __device__ void next() { i_ += kWarpSize; }
 
    private:
@@ -231,6 +236,11 @@ struct Steps : Pitch {
       : Pitch(s),
         left(static_cast<int>(kWarpSize % size.value)),
         step(static_cast<int>(kWarpSize * s.stride[0] + kWarpSize / size.value * jump)) {}
+
+  template <typename Loads>
+  __device__ void from(int64_t i, const Loads& loads) const {
+    loads(Cursor(*this, i));
+  }
 
   class Cursor {
    public:
@@ -259,11 +269,32 @@ struct Steps : Pitch {
   };
 };
 
-/// The same in any number of dimensions.
-struct AnyStrides {
+/// The same in any number of dimensions: by two divisions an element where there are up to three within 2^31.
+struct AnyStrides : Pitch {
   Strides strides;
+  bool near;
+  Divisor plane;  // elements of the inner two dimensions
+  int plane_jump;
 
-  explicit AnyStrides(const Strides& s) : strides(s) {}
+  explicit AnyStrides(const Strides& s)
+      : Pitch(s),
+        strides(s),
+        near(s.dims <= 3 && s.small && reach(s) < int64_t{1} << 31),
+        plane(Divisor::of(near && s.dims == 3 ? s.size[0].value * s.size[1].value : 1)),
+        plane_jump(near && s.dims == 3 ? static_cast<int>(s.stride[2] - s.size[1].value * s.stride[1]) : 0) {}
+
+  class NearCursor {
+   public:
+    __device__ NearCursor(const AnyStrides& any, int64_t i) : any_(any), i_(static_cast<uint32_t>(i)) {}
+    __device__ int offset() const {
+      return static_cast<int>(i_ * any_.stride + any_.turned(i_) + any_.plane.divide(i_) * any_.plane_jump);
+    }
+    __device__ void next() { i_ += kWarpSize; }
+
+   private:
+    const AnyStrides& any_;
+    uint32_t i_;
+  };
 
   class Cursor {
    public:
@@ -274,6 +305,15 @@ struct AnyStrides {
    private:
     Strides::Cursor cursor_;
   };
+
+  template <typename Loads>
+  __device__ void from(int64_t i, const Loads& loads) const {
+    if (near) {
+      loads(NearCursor(*this, i));
+    } else {
+      loads(Cursor(*this, i));
+    }
+  }
 };
 
 /// Runs of a multiple of 16 bytes, each starting at a multiple of 16 bytes, such as the planes of one channel.
@@ -289,7 +329,8 @@ struct Runs : Groups<Runs<In, Acc, kLoads>, In, Acc, kLoads> {
   Runs(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
   __device__ Row row(int64_t i) const { return a + kept.offset(i); }
   __device__ const In* at(Row row, int64_t i) const {
-    return row + (static_cast<int>(i) + reduced.turned(static_cast<uint32_t>(i)));
+    const auto index = static_cast<uint32_t>(i);
+    return row + static_cast<int>(index + reduced.turned(index));
   }
   __device__ static int whole(Row, int m) { return m / kPerLoad<In>; }
   __device__ void load(Row row, int64_t group, unsigned, uint4 (&loads)[kLoads]) const {
@@ -326,10 +367,11 @@ struct Elements {
   Elements(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
   __device__ Row row(int64_t i) const { return a + kept.offset(i); }
   __device__ Acc chunk(Row row, int64_t first, unsigned lane) const {
-    typename Offsets::Cursor cursor(reduced, first + lane);
     In element[kLoads];
+    reduced.from(first + lane, [&](auto cursor) {
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u, cursor.next()) element[u] = row[cursor.offset()];
+      for (int u = 0; u < kLoads; ++u, cursor.next()) element[u] = row[cursor.offset()];
+    });
     Acc x[kLoads];
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) x[u] = convert<Acc>(element[u]);
@@ -337,13 +379,14 @@ struct Elements {
   }
 
   __device__ Acc ragged_chunk(Row row, int64_t first, int64_t n, unsigned lane) const {
-    typename Offsets::Cursor cursor(reduced, first + lane);
     Acc x[kLoads];
+    reduced.from(first + lane, [&](auto cursor) {
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u, cursor.next()) {
-      x[u] = identity<Acc>();
-      if (first + u * kWarpSize + lane < n) x[u] = convert<Acc>(row[cursor.offset()]);
-    }
+      for (int u = 0; u < kLoads; ++u, cursor.next()) {
+        x[u] = identity<Acc>();
+        if (first + u * kWarpSize + lane < n) x[u] = convert<Acc>(row[cursor.offset()]);
+      }
+    });
     return fold_exchange(x, lane);
   }
 };

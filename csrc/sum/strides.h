@@ -110,8 +110,7 @@ struct Places {
 #endif
 };
 
-/// The same where every row is where it belongs. Rows of two loads a lane are all there is room for in 32 registers:
-/// with Places they have 34, and (4096, 4095) over dimension 1 takes 20.1 us instead of 17.3 (H200).
+/// The same where every row is where it belongs.
 struct InPlace {
 #ifdef __CUDACC__
   __device__ int64_t of(int64_t row) const { return row; }
@@ -193,17 +192,10 @@ inline int line_dim(const Strides& s, int64_t enough) {
   return closest == first ? 0 : closest;
 }
 
-/// Dimensions [first, last), of which there must be one at least.
-inline Strides some_dims(const Strides& s, int first, int last) {
-  Strides some{last - first, s.small, {}, {}};
-  std::copy(s.size + first, s.size + last, some.size);
-  std::copy(s.stride + first, s.stride + last, some.stride);
-  return some;
-}
-
-inline int64_t count(const Strides& s) {
+/// Elements of dimensions [first, last).
+inline int64_t count(const Strides& s, int first, int last) {
   int64_t count = 1;
-  for (int d = 0; d < s.dims; ++d) count *= s.size[d].value;
+  for (int d = first; d < last; ++d) count *= s.size[d].value;
   return count;
 }
 

@@ -98,12 +98,12 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
   l.out = type_of(result.scalar_type());
   l.data = self.const_data_ptr();
   if (l.plan.segments > 1) l.slots = slots_for(stream);
-  if (l.plan.nodes == 0) {
+  if (l.plan.window == 0) {
     l.result = result.mutable_data_ptr();
     C10_CUDA_CHECK(launch(l, stream));
     return;
   }
-  const at::Tensor nodes = empty({l.problem.outputs, l.plan.nodes}, accumulate, self);
+  const at::Tensor nodes = empty({l.problem.outputs, nodes_of(l.problem, l.plan.window)}, accumulate, self);
   l.result = nodes.mutable_data_ptr();
   C10_CUDA_CHECK(launch(l, stream));
   sum_nodes(nodes, DimSet().set(1), result, multiprocessors);

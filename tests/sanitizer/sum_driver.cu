@@ -26,16 +26,18 @@ void check(cudaError_t status, const char* what) {
 }
 
 enum class Over { rows, columns, outer_and_columns };
+enum class Held { in_order, turned, rows_side_by_side };
 
 /// A matrix of ones (for half precision, few enough to be exact) for each of `outer` indices, summed over some of its
-/// dimensions: element (a, r, c) lies at offset + (a * (rows + gap) + r) * (columns + gap) * step + c * step; if
-/// turned, at offset + (c * (rows + gap) + r) * (outer + gap) * step + a * step.
+/// dimensions: element (a, r, c) lies at offset + (a * (rows + gap) + r) * (columns + gap) * step + c * step; held
+/// turned, at offset + (c * (rows + gap) + r) * (outer + gap) * step + a * step; with rows side by side, at offset + (c
+/// * outer + a) * (rows + gap) * step + r * step.
 struct Shape {
   int64_t outer, rows, columns;
   Over over;
   int64_t offset, step, gap;
   int multiprocessors = 132;  // that the plan is for
-  bool turned = false;
+  Held held = Held::in_order;
 
   bool reduces(int64_t d) const {
     return over == Over::rows ? d == 1 : d == 2 || (d == 0 && over == Over::outer_and_columns);
@@ -44,10 +46,17 @@ struct Shape {
 
 template <typename In, typename Out>
 int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
-  const int64_t row = ((s.turned ? s.outer : s.columns) + s.gap) * s.step;
   const std::array<int64_t, 3> sizes = {s.outer, s.rows, s.columns};
-  std::array<int64_t, 3> strides = {(s.rows + s.gap) * row, row, s.step};
-  if (s.turned) std::swap(strides[0], strides[2]);
+  const auto strides_of = [&s, &sizes](int outermost, int middle, int innermost) {
+    std::array<int64_t, 3> strides{};
+    strides[innermost] = s.step;
+    strides[middle] = (sizes[innermost] + s.gap) * s.step;
+    strides[outermost] = strides[middle] * (sizes[middle] + (middle == 1 ? s.gap : 0));
+    return strides;
+  };
+  const auto strides = s.held == Held::in_order ? strides_of(0, 1, 2)
+                       : s.held == Held::turned ? strides_of(2, 1, 0)
+                                                : strides_of(2, 0, 1);
   int64_t length = s.offset + 1;
   for (int d = 0; d < 3; ++d) length += (sizes[d] - 1) * strides[d];
 
@@ -72,7 +81,7 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   const std::vector<In> host(length, In{1});
   In* data = nullptr;
   check(cudaMalloc(&data, length * sizeof(In)), "cudaMalloc");
-  const int64_t nodes = std::max<int64_t>(l.plan.nodes, 1);  // of an output
+  const int64_t nodes = l.plan.window == 0 ? 1 : nodes_of(p, l.plan.window);  // of an output
   check(cudaMalloc(&l.result, p.outputs * nodes * sizeof(Out)), "cudaMalloc");
   check(cudaMemcpy(data, host.data(), length * sizeof(In), cudaMemcpyHostToDevice), "cudaMemcpy");
   l.in = in;
@@ -140,8 +149,13 @@ int main(int argc, char** argv) {
   }
   for (const auto [lines, length] : std::vector<std::pair<int64_t, int64_t>>{
            {600, 3}, {3, 600}, {9, 129}, {150, 15}, {33, 300}, {600, 1100}, {33, 701}, {9, 2600}, {3, 8000}}) {
-    shapes.push_back({lines, 3, length, Over::outer_and_columns, 1, 1, 0, 132, /*turned=*/true});  // across memory
-    shapes.push_back({lines, 2, length, Over::outer_and_columns, 0, 2, 1, 132, /*turned=*/true});
+    shapes.push_back({lines, 3, length, Over::outer_and_columns, 1, 1, 0, 132, Held::turned});  // across memory
+    shapes.push_back({lines, 2, length, Over::outer_and_columns, 0, 2, 1, 132, Held::turned});
+  }
+  for (const auto [lines, length] :
+       std::vector<std::pair<int64_t, int64_t>>{{100, 9}, {300, 20}, {33, 31}, {70, 100}, {5, 3000}}) {
+    shapes.push_back({lines, 3, length, Over::outer_and_columns, 0, 1, 0, 132, Held::rows_side_by_side});
+    shapes.push_back({lines, 4, length, Over::outer_and_columns, 1, 1, 0, 132, Held::rows_side_by_side});
   }
   int runs = 0;
   int wrong = 0;
