@@ -318,12 +318,14 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert 32 % p.width == 0
         assert outputs % p.vector == 0
     elif p.family == "lines":
+        assert n >= 128
         assert p.threads == 256
         assert p.window & (p.window - 1) == 0
         assert p.loads <= p.window <= 16 * p.loads
         assert p.tiles % p.window == 0
         assert p.tiles >= 2 * p.window
     elif p.family == "tiles":
+        assert n >= 512
         assert p.threads in (64, 128, 256)
         assert p.window & (p.window - 1) == 0
         assert 32 <= p.window <= 512
@@ -336,3 +338,7 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
     else:
         assert p.family == "tiny_rows"
         assert n == p.width <= 8
+    assert (p.window > 0) == (p.family in ("lines", "tiles"))
+    if p.window > 0:
+        nodes = outputs * math.ceil(n / p.window) * accumulated
+        assert nodes <= max(7 * 2**20, math.prod(shape) * dtype.itemsize / 100)
