@@ -136,8 +136,10 @@ def test_neighbouring_threads_take_neighbouring_elements_of_permuted_dimensions(
     [
         ((145, 81, 7876), "lines", 256, 64),
         ((16, 81, 7876), "lines", 192, 32),
+        ((8, 81, 7876), "lines", 96, 32),
         ((3, 81, 7876), "lines", 64, 32),
         ((2000, 81, 177), "lines", 256, 32),
+        ((2000, 81, 176), "lines", 256, 32),
         ((2000, 81, 32), "lines", 256, 32),
         ((2000, 81, 31), "tiles", 64, 64),
         ((2000, 81, 2), "tiles", 512, 512),
@@ -189,7 +191,7 @@ def test_nodes_take_a_hundredth_of_what_is_there() -> None:
     assert plan(meta(30_000, 1).expand(30_000, 100_000)).layout == "strided"
     assert plan(meta(1000, 513).t().expand(100_000, 513, 1000), [1, 2]).family == "columns"
     assert plan(meta(2_000_000).unfold(0, 1000, 1).unfold(0, 1000, 1), [1, 2]).family not in ("lines", "tiles")
-    for dtype, length in ((torch.float32, 600), (torch.bfloat16, 2100)):
+    for dtype, length in ((torch.float32, 600), (torch.bfloat16, 2100), (torch.bfloat16, 1050)):
         assert plan(meta(2_000_000, 30, length // 30, dtype=dtype).transpose(1, 2), [1, 2]).family == "tiles"
     assert plan(meta(2_000_000, 30, 540 // 30, dtype=torch.bfloat16).transpose(1, 2), [1, 2]).family != "tiles"
 

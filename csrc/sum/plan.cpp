@@ -81,9 +81,9 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
   const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;  // a block each fills the GPU
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
   if (p.outputs > 1 && every_shape) {
-    const bool permuted = p.kept.dims > 1;
+    const auto has_kernels = [&](int u) { return p.kept.dims == 1 || can_permute(u); };
     for (const int u : {2, 4, 8}) {
-      if (!many || loads > kWarpSize * u || (permuted && !can_permute(u))) continue;
+      if (!many || loads > kWarpSize * u || !has_kernels(u)) continue;
       Plan warps = plan({kWarpThreads, u}, 1, 1);
       warps.width = kWarpSize;
       return warps;
@@ -92,8 +92,8 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     // (H200).
     for (const int u : {2, 4, grid.loads}) {
       const int64_t warps = ceil_div(loads, kWarpSize * u);
-      if ((!permuted || can_permute(u)) && warps <= (many || u > 2 ? 16 : 8))
-        return plan({static_cast<int>(warps) * kWarpSize, u}, 1, 1);
+      if (!has_kernels(u) || warps > (many || u > 2 ? 16 : 8)) continue;
+      return plan({static_cast<int>(warps) * kWarpSize, u}, 1, 1);
     }
   }
   if (layout == Layout::pitched && many && loads > 512) {
