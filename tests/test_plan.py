@@ -201,10 +201,23 @@ def test_rows_of_a_permuted_batch() -> None:
         p = plan(meta(50, 700, length).transpose(0, 1), 2)
         assert p == plan(meta(50 * 700, length), 1)
         assert p.layout == ("shifted" if length % 2 else "aligned")
+    for length, family in ((128, "small_rows"), (12, "small_rows"), (257, "staged_rows"), (9, "staged_rows")):
+        p = plan(meta(50, 700, length).transpose(0, 1), 2)
+        assert p.family == family
+        assert p == plan(meta(50 * 700, length), 1)
+    for length in (8, 3):
+        assert plan(meta(50, 700, length).transpose(0, 1), 2).family == "columns"
     for length in (4000, 200):  # two loads a lane leave no registers for where rows belong
         assert plan(meta(50 * 700, length), 1).loads == 2
         assert plan(meta(50, 700, length).transpose(0, 1), 2).loads == 4
-    assert plan(meta(50, 700, 3, 4001).permute(2, 1, 0, 3), 3).layout == "pitched"
+    for length in (4096, 4001, 600, 333, 128, 33, 4, 3):  # in any order
+        turned = meta(50, 70, 30, length).permute(2, 1, 0, 3)
+        assert plan(turned, 3) == plan(meta(50, 2100, length).transpose(0, 1), 2)
+
+
+def test_tiles_of_any_number_of_lines() -> None:
+    for lines in (2**27, 2**28):
+        assert plan(meta(8, 3, lines, dtype=torch.bfloat16).transpose(1, 2), [1, 2]).family == "tiles"
 
 
 def test_integers_have_no_order() -> None:

@@ -252,11 +252,31 @@ def test_turned_dimensions(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int8], ids=str)
 def test_rows_of_a_permuted_batch(dtype: torch.dtype, device: torch.device) -> None:
-    for length in (1, 2, 31, 128, 129, 400, 1001, 3005):
+    for length in (1, 2, 3, 4, 5, 8, 16, 31, 32, 64, 100, 128, 129, 400, 1001, 3005):
         x = values(7, 45, length, dtype=dtype).to(device)
         check(x.transpose(0, 1), 2, length)
+        check(values(7, 45, length + 2, dtype=dtype).to(device)[..., 1:-1].transpose(0, 1), 2, length)
         check(values(45 * 7 * length + 1, dtype=dtype).to(device)[1:].view(7, 45, length).transpose(0, 1), 2, length)
         check(x.view(7, 9, 5, length).permute(2, 1, 0, 3), 3, length)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("inner", [2, 3, 7, 8, 9, 15, 16, 17, 40, 130])
+def test_columns_whose_rows_turn(inner: int, dtype: torch.dtype, device: torch.device) -> None:
+    """Rows in two and three dimensions, of which as many as a thread loads at once lie in one turn, or do not."""
+    for outer, middle, width in itertools.product((1, 3), (2, 5, 41), (35, 40)):
+        x = values(inner, outer, middle + 1, width, dtype=dtype).to(device)[:, :, :middle].permute(1, 2, 0, 3)
+        check(x, (0, 1, 2), (outer, middle, width))
+        check(x[..., :1], (0, 1, 2), (outer, middle))
+
+
+@pytest.mark.parametrize("inner", [3, 16, 31, 32, 33, 65, 100])
+def test_rows_in_many_dimensions(inner: int, device: torch.device) -> None:
+    """Turns shorter than a warp is wide, as wide and longer."""
+    for shape in ((2, 3, 4), (5, 7, 40), (2, 2, 2, 2, 3)):
+        x = values(*(size + 1 for size in shape), inner + 1).to(device)[(*map(slice, shape), slice(inner))]
+        check(x, tuple(range(x.dim())), shape)
+        check(x, tuple(range(1, x.dim())), shape)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
@@ -476,6 +496,10 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], int | tuple[int, ...], Callable[[torch
     "some rows": ((33, 257), 0, lambda x: x),
     "planes": ((24, 260, 7, 7), (0, 2, 3), lambda x: x),
     "inner": ((3, 100, 65), 1, lambda x: x),
+    "permuted elements": ((30, 20, 1), 2, lambda x: x.transpose(0, 1)),
+    "permuted small rows": ((6, 5, 4, 32), 3, lambda x: x.permute(2, 1, 0, 3)),
+    "permuted short rows": ((6, 5, 4, 33), 3, lambda x: x.permute(2, 1, 0, 3)),
+    "permuted rows": ((6, 5, 4, 1300), 3, lambda x: x.permute(2, 1, 0, 3)),
     "apart": ((9, 3, 30, 30), (0, 2, 3), lambda x: x),
     "channels_last": ((9, 30, 30, 3), (0, 2, 3), lambda x: x.permute(0, 3, 1, 2)),
     "transposed": ((257, 50), 1, lambda x: x.t()),

@@ -40,36 +40,6 @@ struct Across {
   Strides reduced;
 };
 
-/// The lines of all outputs in the order of memory, whichever output they belong to.
-struct Strands {
-  int dims;
-  Divisor all;  // how many there are
-  Divisor size[2 * kMaxDims];
-  int64_t stride[2 * kMaxDims];
-  unsigned line[2 * kMaxDims];   // from one to the next, in lines of an output, 0 for kept dimensions
-  unsigned place[2 * kMaxDims];  // and in outputs, 0 for reduced dimensions
-
-  /// first: the dimension of `reduced` from line to line.
-  Strands(const Strides& kept, const Strides& reduced, int first) : dims(0) {
-    const auto add = [this](const Strides& s, int d, int64_t lines, int64_t places) {
-      int i = dims++;
-      for (; i > 0 && distance(s.stride[d]) < distance(stride[i - 1]); --i) {
-        size[i] = size[i - 1];
-        stride[i] = stride[i - 1];
-        line[i] = line[i - 1];
-        place[i] = place[i - 1];
-      }
-      size[i] = s.size[d];
-      stride[i] = s.stride[d];
-      line[i] = static_cast<unsigned>(lines);
-      place[i] = static_cast<unsigned>(places);
-    };
-    for (int d = first; d < reduced.dims; ++d) add(reduced, d, count(reduced, first, d), 0);
-    for (int d = 0; d < kept.dims; ++d) add(kept, d, 0, count(kept, 0, d));
-    all = Divisor::of(count(reduced, first, reduced.dims) * count(kept, 0, kept.dims));
-  }
-};
-
 /// p, whatever it was made of: nvcc adds that up again for each load, in 6 instructions instead of 1.
 template <typename T>
 __device__ const T* opaque(const T* p) {
@@ -101,30 +71,25 @@ __device__ Acc fold_in_phase(const Acc (&x)[kCount], Acc (&before)[kLevels], uns
   }
 }
 
-/// By a thread for each strand and each segment of at_once elements: the windows that begin there. kStraight: the
-/// innermost dimension is as long as the loads of a lane, or else it and the next one are.
+/// By a thread for each line of each output and each segment of at_once elements: the windows that begin there. Lines
+/// are taken in the order of memory, `all` of them, whichever output they belong to; `places` are those that they have
+/// output by output. kStraight: the innermost dimension is as long as the loads of a lane, or else it and the next one
+/// are.
 template <bool kStraight, typename In, typename Acc>
 __global__ void __launch_bounds__(kLineThreads)
-    sum_lines(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strands strands) {
+    sum_lines(const __grid_constant__ Across<In, Acc> a, Divisor all, const __grid_constant__ Strides lines,
+              const __grid_constant__ Places places) {
   constexpr int kLoads = kLineLoads<sizeof(In)>;
   constexpr int kLevels = kLog2<kLoads>;
   const unsigned thread = blockIdx.x * kLineThreads + threadIdx.x;
-  const unsigned segment = strands.all.divide(thread);
+  const unsigned segment = all.divide(thread);
   const unsigned begin = segment * a.at_once;  // in the line
   if (begin >= a.length) return;
-  unsigned index = thread - segment * static_cast<unsigned>(strands.all.value);
-  const In* at = a.data;
-  unsigned line = 0;
-  int64_t output = 0;
-#pragma unroll 1
-  for (int d = 0; d < strands.dims; ++d) {
-    const unsigned turn = strands.size[d].divide(index);
-    const unsigned i = index - turn * static_cast<unsigned>(strands.size[d].value);
-    at += i * strands.stride[d];
-    line += i * strands.line[d];
-    output += i * strands.place[d];
-    index = turn;
-  }
+  const unsigned index = thread - segment * static_cast<unsigned>(all.value);
+  const In* const at = a.data + lines.offset_of_small(index);
+  const auto place = static_cast<unsigned>(places.of(index));
+  const unsigned output = place / a.lines;
+  const unsigned line = place % a.lines;
   const unsigned first = line * a.length + begin;  // leaf
   const unsigned end = line * a.length + min(begin + a.at_once, a.length);
   const unsigned first_window = first / a.window;

@@ -108,15 +108,20 @@ class Launcher {
     if (p_.family != Family::small_rows || p_.width != kLanes) return false;
     sum_small_rows<kLanes, In, Acc, Out>
         <<<blocks_for(l_.problem.outputs, p_.threads / kLanes * std::min(kLanes, 4)), p_.threads, 0, stream_>>>(
-            short_rows());
+            short_rows(), Places{l_.problem.places});
     return true;
   }
 
   template <int kLanes>
   bool staged_rows() const {
     if (p_.family != Family::staged_rows || p_.width != kLanes) return false;
-    sum_staged_rows<kLanes, In, Acc, Out>
-        <<<blocks_for(l_.problem.outputs, p_.tiles), p_.threads, 0, stream_>>>(short_rows());
+    const unsigned blocks = blocks_for(l_.problem.outputs, p_.tiles);
+    if (l_.problem.kept.dims == 1) {
+      sum_staged_rows<kLanes, InPlace, In, Acc, Out><<<blocks, p_.threads, 0, stream_>>>(short_rows(), {});
+    } else {
+      sum_staged_rows<kLanes, Places, In, Acc, Out>
+          <<<blocks, p_.threads, 0, stream_>>>(short_rows(), {l_.problem.places});
+    }
     return true;
   }
 
@@ -153,11 +158,15 @@ class Launcher {
   bool lines() const {
     if (p_.family != Family::lines) return false;
     const Across<In, Acc> a = across();
-    const Strands strands(l_.problem.kept, l_.problem.reduced, p_.line);
+    Strides every, lines;
+    Places places;
+    if (!lines_of_all(l_.problem, p_.line, every)) return false;
+    order_by_stride(every, lines, places.strides);
+    const auto all = Divisor::of(count(every, 0, every.dims));
     const bool straight = a.reduced.size[0].value >= kLineLoads<sizeof(In)>;
     const auto kernel = straight ? sum_lines<true, In, Acc> : sum_lines<false, In, Acc>;
-    kernel<<<blocks_for(strands.all.value * blocks_for(a.length, a.at_once), kLineThreads), kLineThreads, 0, stream_>>>(
-        a, strands);
+    kernel<<<blocks_for(all.value * blocks_for(a.length, a.at_once), kLineThreads), kLineThreads, 0, stream_>>>(
+        a, all, lines, places);
     return true;
   }
 
@@ -221,15 +230,13 @@ class Launcher {
     if constexpr (std::is_same_v<W, InPlace>) {
       return {};
     } else {
-      if (!has_places()) return {Divisor::of(1), 1, 1};
-      const Strides& s = l_.problem.places;
-      return {s.size[0], s.stride[0], s.stride[1]};
+      return {has_places() ? l_.problem.places : Strides{.dims = 1}};
     }
   }
 
   ShortRows<In, Out> short_rows() const {
     const Problem& p = l_.problem;
-    return {data(), p.outputs, p.kept.stride[0], static_cast<int>(p.n), p_.tiles, result()};
+    return {data(), p.outputs, p.rows.stride[0], static_cast<int>(p.n), p_.tiles, result()};
   }
 
   Across<In, Acc> across() const {

@@ -145,8 +145,11 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
 
 /// Family::rows if none of the others fits.
 Family short_family(const Problem& p) {
-  if (p.kernels != Kernels::every || !is_run(p.reduced) || p.kept.dims != 1 || p.n < 2) return Family::rows;
-  const int64_t pitch = p.kept.stride[0];
+  if (p.kernels != Kernels::every || !is_run(p.reduced) || !has_one_pitch(p) || p.n < 2) return Family::rows;
+  // Where neighbours in memory are none in the result, stores are what takes time, and columns are better at those: of
+  // (2000, 5000, 3) float64 with its first dimensions exchanged 210 us, staged 277 (H200).
+  if (p.kept.dims > 1 && p.n <= kMaxTinyRow) return Family::rows;
+  const int64_t pitch = p.rows.stride[0];
   const int64_t group = 16 / p.element_size;
   // Rows of 7 would take 7 loads a lane: 36.5 us for (2^22, 7), staged 34.3 (H200).
   const bool tiny = p.n <= kMaxTinyRow && whole_rows(static_cast<int>(p.n), p.element_size).loads < 7;
@@ -169,7 +172,7 @@ Plan plan_short_rows(const Problem& p, Family family, int multiprocessors) {
     plan.width = static_cast<int>(std::min<int64_t>(ceil_power(ceil_div(p.n, 8)), kWarpSize));
     // As many rows as there is room for, but where that leaves places for blocks free only as many as it takes to fill
     // them, in steps of what a block sums at once: (2315, 146) bfloat16 2.1 us with 4 rows a block, 5.1 with 41 (H200).
-    const int64_t room = (kTileBytes - kLineBytes) / (p.kept.stride[0] * p.element_size);
+    const int64_t room = (kTileBytes - kLineBytes) / (p.rows.stride[0] * p.element_size);
     const int64_t at_once = kStagedThreads / plan.width;
     const int64_t share = ceil_div(p.outputs, int64_t{2048 / kStagedThreads} * multiprocessors);
     plan.tiles = static_cast<int>(std::min(room, ceil_div(share, at_once) * at_once));
@@ -416,25 +419,13 @@ bool have_room(const Problem& p, int64_t window) {
   return p.outputs <= most / (nodes + unrounded) && p.outputs <= (int64_t{1} << 31) / nodes;
 }
 
-/// Lines, of all outputs, that begin side by side in memory, if not closer than the smallest stride.
+/// Lines, of all outputs, that begin side by side in memory, if not closer than the smallest stride. 0 if they have too
+/// many dimensions for a kernel.
 int64_t lines_side_by_side(const Problem& p, int dim) {
-  struct Dim {
-    int64_t stride, size;
-  };
-  Dim dims[2 * kMaxDims];
-  int all = 0;
-  const auto add = [&](const Strides& s, int d) { dims[all++] = {std::abs(s.stride[d]), s.size[d].value}; };
-  for (int d = dim; d < p.reduced.dims; ++d) add(p.reduced, d);
-  for (int d = 0; d < p.kept.dims; ++d) add(p.kept, d);
-  std::sort(dims, dims + all, [](const Dim& a, const Dim& b) { return a.stride < b.stride; });
-  int64_t count = 1;
-  int64_t first = 0;
-  for (int d = 0; d < all; ++d) {
-    if (dims[d].stride == 0 || dims[d].size == 1) continue;
-    if (first == 0) first = dims[d].stride;
-    if (dims[d].stride == first * count) count *= dims[d].size;
-  }
-  return count;
+  Strides lines;
+  if (!lines_of_all(p, dim, lines)) return 0;
+  const Strides in_memory = in_order_of_memory(lines);
+  return in_memory.stride[0] == 0 ? 1 : in_memory.size[0].value;
 }
 
 /// Nothing if the order does not run across memory, or outputs are short.
@@ -461,6 +452,7 @@ std::optional<Lines> lines_across(const Problem& p) {
     best = used;
     lines = {dim, length, p.n / length, beside};
   }
+  if (best == 0) return std::nullopt;
   return lines;
 }
 
@@ -469,7 +461,8 @@ std::optional<Plan> plan_lines(const Problem& p, const Lines& lines, int64_t mos
   const int loads = line_loads(p.element_size);
   const bool is_long = lines.length >= (lines.beside ? 8 : kMinWindow);
   const bool turns_once = p.reduced.size[0].value * p.reduced.size[1].value >= loads;
-  if (!is_long || !turns_once) return std::nullopt;
+  const int64_t all_lines = p.outputs * lines.count;
+  if (!is_long || !turns_once || all_lines >= int64_t{1} << 31) return std::nullopt;
   // Small windows, as a lane goes on to the end of the last one: a transposed (102147, 517) of float16 takes 53 us with
   // windows of 64, 65 with 128; but long lines of a full sum the next larger ones, for (4097, 4095) 20.7, with 32 22.1.
   int64_t window = std::max(loads, kMinWindow);
@@ -481,9 +474,8 @@ std::optional<Plan> plan_lines(const Problem& p, const Lines& lines, int64_t mos
   // 256 elements a thread, fewer where that leaves places for threads free, and more where it makes little more than
   // one wave of them: a transposed (14, 153, 13374) of bfloat16 takes 60 us with 256, 1.1 waves, and 30 with 320
   // (H200).
-  const int64_t strands = p.outputs * lines.count;
   const int64_t wave = int64_t{p.element_size <= 4 ? 768 : 512} * multiprocessors;
-  const auto threads = [&](int64_t a_thread) { return strands * ceil_div(lines.length, a_thread); };
+  const auto threads = [&](int64_t a_thread) { return all_lines * ceil_div(lines.length, a_thread); };
   int64_t at_once = std::max<int64_t>(256, 4 * window);
   while (at_once > 2 * window && threads(at_once) < wave / 2) at_once -= window;
   if (threads(at_once) > wave && threads(2 * at_once) <= wave) {

@@ -36,11 +36,8 @@ struct Problem {
   Kernels kernels;
 };
 
-/// Whether the outputs begin one distance apart in memory, and if not in their own order, in that of a transposed
-/// matrix.
-inline bool has_one_pitch(const Problem& p) {
-  return p.kept.dims == 1 || (p.rows.dims == 1 && p.places.dims == 2 && p.places.small);
-}
+/// Whether the outputs begin one distance apart in memory, if not in their own order.
+inline bool has_one_pitch(const Problem& p) { return p.kept.dims == 1 || (p.rows.dims == 1 && p.places.small); }
 
 enum class Family {
   rows,            // rows.cuh: a block or more an output
@@ -80,11 +77,26 @@ struct Plan {
   int gap = 0;       // tiles: leaf x lies at x + (x >> gap) in shared memory
 };
 
+/// Where the lines of all outputs begin, from dimension `first` of `reduced` on: those of the first output, of the
+/// second one and so on. Returns false if more than kMaxDims dimensions are left.
+inline bool lines_of_all(const Problem& p, int first, Strides& lines) {
+  Merger merger(lines);
+  const auto add = [&](const Strides& s, int from) {
+    for (int d = from; d < s.dims; ++d) {
+      if (!merger.add(s.size[d].value, s.stride[d])) return false;
+    }
+    return true;
+  };
+  if (!add(p.reduced, first) || !add(p.kept, 0)) return false;
+  merger.finish();
+  return true;
+}
+
 /// Nodes of an output, if they have so many leaves.
 inline int64_t nodes_of(const Problem& p, int64_t window) { return (p.n + window - 1) / window; }
 
 /// Whether rows of so many loads a lane may be permuted. Those of two are all there is room for in 32 registers: with
-/// Places they have 34, and (4096, 4095) over dimension 1 takes 20.1 us instead of 17.3 (H200).
+/// Places they have 34, and (4096, 4095) over dimension 1 takes 20.1 us instead of 17.5 (H200).
 constexpr bool can_permute(int loads) { return loads > 2; }
 
 /// Where blocks publish sums (slots.cuh): memory of a stream, and how many sums it takes.

@@ -21,7 +21,7 @@
 
 namespace reduce_ops::sum {
 
-/// Rows of n elements, `pitch` elements apart.
+/// Rows of n elements, `pitch` elements apart, in the order of memory.
 template <typename In, typename Out>
 struct ShortRows {
   const In* data;
@@ -91,7 +91,8 @@ __global__ void __launch_bounds__(256) sum_tiny_rows(const __grid_constant__ Sho
 
 /// Rows of up to kLanes loads of 16 bytes; data and pitch: multiples of 16 bytes.
 template <int kLanes, typename In, typename Acc, typename Out>
-__global__ void __launch_bounds__(256) sum_small_rows(const __grid_constant__ ShortRows<In, Out> r) {
+__global__ void __launch_bounds__(256)
+    sum_small_rows(const __grid_constant__ ShortRows<In, Out> r, const __grid_constant__ Places places) {
   constexpr int kLoads = kLanes < 4 ? kLanes : 4;
   constexpr int kRowsALoad = kWarpSize / kLanes;
   const unsigned lane = threadIdx.x % kWarpSize;
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(256) sum_small_rows(const __grid_constant__ Sh
   for (int u = 0; u < kLoads; ++u) x[u] = select(has_load, fold_load<In, Acc>(load[u]), identity<Acc>());
   const Acc sum = exchange<kLoads, kLanes>(x, lane);
   const int64_t row = first + exchanged<kLoads>(lane) * kRowsALoad;
-  if (place < kLoads && row < r.rows) r.result[row] = convert<Out>(sum);
+  if (place < kLoads && row < r.rows) r.result[places.of(row)] = convert<Out>(sum);
 }
 
 constexpr int kStagedElements = 8;  // of a lane at once
@@ -141,9 +142,12 @@ __device__ Acc fold_staged(const In* element, int n, bool has_row) {
   return fold_exchange<kStagedElements, kLanes>(x, threadIdx.x);
 }
 
-/// Rows of up to 8 * kLanes elements or, where kLanes is 32, kMaxShortRow.
-template <int kLanes, typename In, typename Acc, typename Out>
-__global__ void __launch_bounds__(kStagedThreads) sum_staged_rows(const __grid_constant__ ShortRows<In, Out> r) {
+/// Rows of up to 8 * kLanes elements or, where kLanes is 32, kMaxShortRow. Where: InPlace or Places, which in this
+/// loop, unlike behind it, cost rows that are in place 5 to 12 % (H200, (131072, 257) float16 25.4 us instead of 24.3,
+/// int8 26.8 and 23.9).
+template <int kLanes, typename Where, typename In, typename Acc, typename Out>
+__global__ void __launch_bounds__(kStagedThreads)
+    sum_staged_rows(const __grid_constant__ ShortRows<In, Out> r, const __grid_constant__ Where where) {
   constexpr int kWords = kTileBytes / kLoadBytes;
   __shared__ uint4 tile[kWords];
   const int64_t first = int64_t{blockIdx.x} * r.tile_rows;
@@ -183,7 +187,7 @@ __global__ void __launch_bounds__(kStagedThreads) sum_staged_rows(const __grid_c
       if (c * kChunk < r.n) node[c] = fold_staged<kLanes, Acc>(element + c * kChunk, r.n - c * kChunk, row < rows);
     }
     const Acc sum = fold_array<kChunks>(node);
-    if (threadIdx.x % kLanes == 0 && row < rows) r.result[first + row] = convert<Out>(sum);
+    if (threadIdx.x % kLanes == 0 && row < rows) r.result[where.of(first + row)] = convert<Out>(sum);
   }
 }
 

@@ -66,46 +66,59 @@ struct Strides {
     return offset + index * stride[dims - 1];
   }
 
-  /// Where an index lies, then the one `step` further on, and so on: a division only where a turn of the innermost
-  /// dimension ends in between, an addition elsewhere.
+  /// Where an index lies, then the one `step` further on, and so on: an addition, a second one where a turn of the
+  /// innermost dimension ends in between, and divisions only where more than that does.
   class Cursor {
    public:
     __device__ Cursor(const Strides& strides, int64_t index) : strides_(strides), index_(index) { find(); }
     __device__ int64_t offset() const { return offset_; }
+    /// Whether the next `count` indices, with this one, lie in one turn of the innermost dimension.
+    __device__ bool straight(int count) const { return left_ >= count; }
     __device__ void next(int step) {
       index_ += step;
       left_ -= step;
       offset_ += step * strides_.stride[0];
-      if (left_ <= 0) find();
+      if (left_ > 0) return;
+      const int64_t size = strides_.size[0].value;
+      if (--turns_ > 0 && (left_ += static_cast<int>(size)) > 0) {
+        offset_ += strides_.stride[1] - size * strides_.stride[0];
+      } else {
+        find();
+      }
     }
 
    private:
     __device__ void find() {
       offset_ = strides_.offset(index_);
-      const int64_t size = strides_.size[0].value;
-      const int64_t turns = strides_.small ? strides_.size[0].divide(static_cast<uint32_t>(index_)) : index_ / size;
-      left_ = static_cast<int>(min((turns + 1) * size - index_, int64_t{1} << 30));
+      const int64_t turn = quotient(index_, strides_.size[0]);
+      left_ = until((turn + 1) * strides_.size[0].value, index_);
+      turns_ = 1;
+      if (strides_.dims == 1 || strides_.size[0].value > kMost) return;
+      turns_ = until((quotient(turn, strides_.size[1]) + 1) * strides_.size[1].value, turn);
     }
+    __device__ int64_t quotient(int64_t index, const Divisor& size) const {
+      return strides_.small ? size.divide(static_cast<uint32_t>(index)) : index / size.value;
+    }
+    static __device__ int until(int64_t end, int64_t index) { return static_cast<int>(min(end - index, kMost)); }
+
+    static constexpr int64_t kMost = int64_t{1} << 30;
 
     const Strides& strides_;
     int64_t index_;
-    int left_;  // at least, of this turn of the innermost dimension
+    int left_;   // of this turn of the innermost dimension, at least
+    int turns_;  // of it, with this one, until the next dimension ends, at least
     int64_t offset_;
   };
 #endif
 };
 
-/// From the index of a row in the order of memory to that of its output, the row of a transposed matrix.
+/// From the index of a row in the order of memory to that of its output.
 struct Places {
-  Divisor size;  // of the inner dimension; 1: every row is where it belongs after all
-  int64_t stride;
-  int64_t jump;
+  Strides strides;  // small, or of one dimension: every row is where it belongs
 
 #ifdef __CUDACC__
   __device__ int64_t of(int64_t row) const {
-    if (size.value == 1) return row;
-    const uint32_t turn = size.divide(static_cast<uint32_t>(row));
-    return (row - turn * size.value) * stride + turn * jump;
+    return strides.dims == 1 ? row : strides.offset_of_small(static_cast<uint32_t>(row));
   }
 #endif
 };

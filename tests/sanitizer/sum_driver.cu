@@ -26,12 +26,13 @@ void check(cudaError_t status, const char* what) {
 }
 
 enum class Over { rows, columns, outer_and_columns };
-enum class Held { in_order, turned, rows_side_by_side };
+enum class Held { in_order, turned, rows_side_by_side, rows_around };
 
 /// A matrix of ones (for half precision, few enough to be exact) for each of `outer` indices, summed over some of its
 /// dimensions: element (a, r, c) lies at offset + (a * (rows + gap) + r) * (columns + gap) * step + c * step; held
 /// turned, at offset + (c * (rows + gap) + r) * (outer + gap) * step + a * step; with rows side by side, at offset + (c
-/// * outer + a) * (rows + gap) * step + r * step.
+/// * outer + a) * (rows + gap) * step + r * step; with rows around, at offset + (r * outer + a) * (columns + gap) *
+/// step + c * step.
 struct Shape {
   int64_t outer, rows, columns;
   Over over;
@@ -54,9 +55,10 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
     strides[outermost] = strides[middle] * (sizes[middle] + (middle == 1 ? s.gap : 0));
     return strides;
   };
-  const auto strides = s.held == Held::in_order ? strides_of(0, 1, 2)
-                       : s.held == Held::turned ? strides_of(2, 1, 0)
-                                                : strides_of(2, 0, 1);
+  const auto strides = s.held == Held::in_order            ? strides_of(0, 1, 2)
+                       : s.held == Held::turned            ? strides_of(2, 1, 0)
+                       : s.held == Held::rows_side_by_side ? strides_of(2, 0, 1)
+                                                           : strides_of(1, 0, 2);
   int64_t length = s.offset + 1;
   for (int d = 0; d < 3; ++d) length += (sizes[d] - 1) * strides[d];
 
@@ -156,6 +158,11 @@ int main(int argc, char** argv) {
        std::vector<std::pair<int64_t, int64_t>>{{100, 9}, {300, 20}, {33, 31}, {70, 100}, {5, 3000}}) {
     shapes.push_back({lines, 3, length, Over::outer_and_columns, 0, 1, 0, 132, Held::rows_side_by_side});
     shapes.push_back({lines, 4, length, Over::outer_and_columns, 1, 1, 0, 132, Held::rows_side_by_side});
+    shapes.push_back({lines, 40, length, Over::outer_and_columns, 0, 1, 0, 132, Held::rows_side_by_side});
+  }
+  for (const int64_t length : {3, 9, 32, 33, 100, 128, 257, 1000, 1300, 5000}) {  // a permuted batch of rows
+    shapes.push_back({7, 15, length, Over::columns, 0, 1, 0, 132, Held::rows_around});
+    shapes.push_back({40, 15, length, Over::columns, 1, 1, 2, 132, Held::rows_around});
   }
   int runs = 0;
   int wrong = 0;
