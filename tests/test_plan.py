@@ -215,6 +215,13 @@ def test_rows_of_a_permuted_batch() -> None:
         assert plan(turned, 3) == plan(meta(50, 2100, length).transpose(0, 1), 2)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8], ids=str)
+def test_the_longest_short_rows(dtype: torch.dtype) -> None:
+    for length, family in ((767, "staged_rows"), (769, "rows")):
+        assert plan(meta(700, length, dtype=dtype), 1).family == family
+        assert plan(meta(7, 100, length, dtype=dtype).transpose(0, 1), 2).family == family
+
+
 def test_tiles_of_any_number_of_lines() -> None:
     for lines in (2**27, 2**28):
         assert plan(meta(8, 3, lines, dtype=torch.bfloat16).transpose(1, 2), [1, 2]).family == "tiles"

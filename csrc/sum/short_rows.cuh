@@ -13,6 +13,7 @@
 
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -174,7 +175,7 @@ __global__ void __launch_bounds__(kStagedThreads)
   __syncthreads();
 
   constexpr int kChunk = kLanes * kStagedElements;
-  constexpr int kChunks = kLanes < kWarpSize ? 1 : kMaxShortRow / kChunk;  // of a row
+  constexpr int kChunks = kLanes < kWarpSize ? 1 : std::bit_ceil(unsigned{kMaxShortRow} / kChunk);  // of a row
   constexpr int kRowsAtOnce = kStagedThreads / kLanes;
   const In* elements = reinterpret_cast<const In*>(reinterpret_cast<const char*>(tile) + skip);
   for (int row0 = 0; row0 < rows; row0 += kRowsAtOnce) {
