@@ -81,13 +81,7 @@ struct Plan {
 /// second one and so on. Returns false if more than kMaxDims dimensions are left.
 inline bool lines_of_all(const Problem& p, int first, Strides& lines) {
   Merger merger(lines);
-  const auto add = [&](const Strides& s, int from) {
-    for (int d = from; d < s.dims; ++d) {
-      if (!merger.add(s.size[d].value, s.stride[d])) return false;
-    }
-    return true;
-  };
-  if (!add(p.reduced, first) || !add(p.kept, 0)) return false;
+  if (!merger.add(p.reduced, first) || !merger.add(p.kept)) return false;
   merger.finish();
   return true;
 }

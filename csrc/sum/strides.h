@@ -151,6 +151,14 @@ class Merger {
     return true;
   }
 
+  /// Adds the dimensions of s from `first` on, around the others and each around the one before.
+  bool add(const Strides& s, int first = 0) {
+    for (int d = first; d < s.dims; ++d) {
+      if (!add(s.size[d].value, s.stride[d])) return false;
+    }
+    return true;
+  }
+
   void finish() {
     if (out_.dims == 0) {  // one element
       out_.dims = 1;
@@ -260,7 +268,7 @@ inline Strides in_order_of_memory(const Strides& s) {
   Strides ordered, places, merged;
   order_by_stride(s, ordered, places);
   Merger merger(merged);
-  for (int d = 0; d < s.dims; ++d) merger.add(ordered.size[d].value, ordered.stride[d]);
+  merger.add(ordered);
   merger.finish();
   return merged;
 }
