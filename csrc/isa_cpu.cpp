@@ -1,5 +1,9 @@
 #include "isa_cpu.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
 namespace reduce_ops {
 namespace {
 
@@ -15,11 +19,18 @@ Isa detect_isa() {
   return Isa::baseline;
 }
 
+Isa most_wanted() {
+  const char* capability = std::getenv("ATEN_CPU_CAPABILITY");
+  if (capability == nullptr) return Isa::avx512;
+  if (capability == std::string_view("default")) return Isa::baseline;
+  return capability == std::string_view("avx2") ? Isa::avx2 : Isa::avx512;
+}
+
 }  // namespace
 
 Isa isa() {
-  static const Isa detected = detect_isa();
-  return detected;
+  static const Isa chosen = std::min(detect_isa(), most_wanted());
+  return chosen;
 }
 
 }  // namespace reduce_ops

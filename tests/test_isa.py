@@ -1,0 +1,55 @@
+"""The same bits from the kernels for every instruction set of this CPU."""
+
+import json
+import os
+import subprocess
+import sys
+import zlib
+
+import pytest
+import torch
+
+import reduce_ops
+
+SIZES = [1, 7, 8, 15, 16, 17, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 2049, 4095, 4096, 4097, 4608, 8191, 8193]
+SIZES += [16383, 16384, 16385, 20480, 65536, 65537, 70001, 262144, 300007]
+
+
+def sums() -> dict[str, int]:
+    """Checksums of the bytes of sums of values whose order of addition shows."""
+    generator = torch.Generator().manual_seed(0)
+    checksums = {}
+
+    def add(case: str, result: torch.Tensor) -> None:
+        checksums[case] = zlib.crc32(result.reshape(-1).view(torch.uint8).numpy().tobytes())
+
+    for dtype in (torch.float32, torch.float64, torch.complex64, torch.complex128, torch.float16, torch.bfloat16):
+        x = torch.randn(600_014, dtype=torch.float64, generator=generator)
+        x = (x * 2.0 ** torch.randint(-3, 4, x.shape, generator=generator)).to(dtype)
+        for n in SIZES:
+            add(f"{dtype} {n}", reduce_ops.sum(x[1 : n + 1]))
+            add(f"{dtype} every other of {2 * n}", reduce_ops.sum(x[: 2 * n : 2]))
+        for rows, columns in ((33, 5), (9, 129), (70, 600), (3, 20_000), (5, 4096), (3000, 17)):
+            matrix = x[: rows * columns].view(rows, columns)
+            add(f"{dtype} rows of {matrix.shape}", reduce_ops.sum(matrix, 1))
+            add(f"{dtype} columns of {matrix.shape}", reduce_ops.sum(matrix, 0))
+            add(f"{dtype} turned {matrix.shape}", reduce_ops.sum(matrix.t()))
+        if not dtype.is_complex:
+            add(f"{dtype} exact", reduce_ops.sum_exact(x))
+    for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool):
+        x = torch.randint(-(2**40), 2**40, (300_007,), generator=generator).to(dtype)
+        for n in SIZES:
+            add(f"{dtype} {n}", reduce_ops.sum(x[:n]))
+    return checksums
+
+
+@pytest.mark.parametrize("capability", ["default", "avx2", "avx512"])
+def test_instruction_sets(capability: str) -> None:
+    environment = os.environ | {"ATEN_CPU_CAPABILITY": capability}
+    command = [sys.executable, "-P", __file__]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(result.stdout) == sums()
+
+
+if __name__ == "__main__":
+    print(json.dumps(sums()))
