@@ -47,14 +47,14 @@ std::optional<at::Tensor> rows_across_memory(const at::Tensor& self, const Probl
   return self.as_strided(sizes, strides);
 }
 
-/// Sums of one element each that do not lie in the order of the result, which PyTorch's element by element kernels are
-/// better at: (3325, 1538, 13, 1) over dimension 3, held reversed, 477 us, by columns 4400 (H200).
-bool is_permutation(const at::Tensor& self, const Problem& p, at::ScalarType accumulate, const at::Tensor& result) {
+/// Sums of one element each that do not lie one after the other as the results do, which PyTorch's element by element
+/// kernels are better at: (3325, 1538, 13, 1) over dimension 3, held reversed, 477 us, by columns 4400 (H200).
+bool is_copy(const at::Tensor& self, const Problem& p, at::ScalarType accumulate, const at::Tensor& result) {
   const at::ScalarType in = self.scalar_type(), out = result.scalar_type();
-  return p.n == 1 && p.places.dims > 1 && (out == in || out == accumulate);
+  return p.n == 1 && !is_run(p.kept) && (out == in || out == accumulate);
 }
 
-void permute(const at::Tensor& self, at::Tensor result) {
+void copy(const at::Tensor& self, at::Tensor result) {
   const at::Tensor elements = self.view(result.sizes());
   if (self.scalar_type() == at::kBool) {
     at::ne_out(result, elements.view(at::kByte), 0);  // any byte but 0 is true
@@ -90,7 +90,7 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
                 "sum: kept and reduced dimensions of self alternate too often; accepted are up to ", kMaxDims,
                 " of each after merging");
   }
-  if (is_permutation(self, l.problem, accumulate, result)) return permute(self, result);
+  if (is_copy(self, l.problem, accumulate, result)) return copy(self, result);
   if (const auto rows = rows_across_memory(self, l.problem)) {
     const at::Tensor nodes = empty(rows->sizes().slice(0, rows->dim() - 1), accumulate, self);
     sum_with_plan(*rows, DimSet().set(rows->dim() - 1), accumulate, nodes, multiprocessors);
