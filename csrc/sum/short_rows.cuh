@@ -118,6 +118,7 @@ __global__ void __launch_bounds__(256)
 }
 
 constexpr int kStagedElements = 8;  // of a lane at once
+constexpr int kStagedChunks = std::bit_ceil(unsigned{kMaxShortRow} / (kWarpSize * kStagedElements));  // of a row
 
 /// A chunk of a row, of which n > 0 elements are left, by kLanes lanes; every lane gets the result. Where a lane has no
 /// row, element must not be read.
@@ -175,7 +176,7 @@ __global__ void __launch_bounds__(kStagedThreads)
   __syncthreads();
 
   constexpr int kChunk = kLanes * kStagedElements;
-  constexpr int kChunks = kLanes < kWarpSize ? 1 : std::bit_ceil(unsigned{kMaxShortRow} / kChunk);  // of a row
+  constexpr int kChunks = kLanes < kWarpSize ? 1 : kStagedChunks;
   constexpr int kRowsAtOnce = kStagedThreads / kLanes;
   const In* elements = reinterpret_cast<const In*>(reinterpret_cast<const char*>(tile) + skip);
   for (int row0 = 0; row0 < rows; row0 += kRowsAtOnce) {
