@@ -196,6 +196,13 @@ def test_nodes_take_a_hundredth_of_what_is_there() -> None:
     assert plan(meta(2_000_000, 30, 540 // 30, dtype=torch.bfloat16).transpose(1, 2), [1, 2]).family != "tiles"
 
 
+def test_lines_in_two_dimensions() -> None:
+    """They are walked along, however short beside the windows that there is room for: tiles would be far slower."""
+    for inner, family in ((21, "lines"), (9, "lines"), (7, "tiles")):
+        p = plan(meta(4, inner, 398, 9000).permute(2, 3, 1, 0))
+        assert (p.family, p.window) == (family, 128)
+
+
 def test_rows_of_a_permuted_batch() -> None:
     for length in (5000, 5001, 300):
         p = plan(meta(50, 700, length).transpose(0, 1), 2)

@@ -238,6 +238,10 @@ def test_turned_batches(length: int, dtype: torch.dtype, device: torch.device) -
         ((300, 2, 3, 5), (1, 2, 3, 0)),
         ((4, 50, 23), (1, 0, 2)),  # runs of some elements
         ((40, 3, 5, 17), (2, 0, 1, 3)),
+        ((700, 119, 3), (0, 2, 1)),  # short lines, of which many begin and end matrices
+        ((2200, 33, 3), (0, 2, 1)),
+        ((2200, 32, 5), (0, 2, 1)),
+        ((2400, 31, 3), (0, 2, 1)),
     ],
     ids=str,
 )

@@ -329,6 +329,9 @@ def test_much_input_across_memory(dtype: torch.dtype) -> None:
     for length in (11, 100, 200):
         short = x.view(-1)[: x.numel() // length * length].view(length, -1).t()
         assert_same_bits(reduce_ops.sum(short), reduce_ops.sum(short.contiguous()), length)
+    # Lines in two dimensions.
+    folded = x.view(-1)[: x.numel() // 36000 * 36000].view(4, 9, -1, 1000).permute(2, 3, 1, 0)
+    assert_same_bits(reduce_ops.sum(folded), reduce_ops.sum(folded.contiguous()))
 
 
 def test_reduced_past_31_bits_with_cancellation() -> None:

@@ -208,7 +208,8 @@ __global__ void __launch_bounds__(kTileThreads)
     const unsigned step = kDown ? rows : width * a.length;  // from load to load
     const unsigned first = first_line * a.length + leaf;
     const auto turn = static_cast<unsigned>(a.reduced.size[1].value);  // lines one stride apart, if a line is straight
-    const bool even = kDown || (straight && (first_line + line) % turn + (loads - 1) * width < turn);
+    const unsigned line_in_turn = (first_line + line) % turn;
+    const bool even = kDown || (straight && line_in_turn + (loads - 1) * width < turn);
     In element[kLoads];
     if (even) {
       const In* const at = opaque(data + a.reduced.offset_of_small(first));
@@ -216,6 +217,23 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
       for (unsigned u = 0; u < kLoads; ++u) {
         if (u < loads) element[u] = at[u * stride];
+      }
+    } else if (straight && width <= turn && a.reduced.dims == 3) {
+      // From load to load, one turn of neighbouring lines ends at most: (110728, 119, 3) bfloat16 held (110728, 3, 119)
+      // takes 73 us, with two divisions for every element 137 (H200).
+      const In* at = opaque(data + a.reduced.offset_of_small(first));
+      const int64_t stride = width * a.reduced.stride[1];
+      const int64_t jump = a.reduced.stride[2] - turn * a.reduced.stride[1];  // from the end of a turn to the next one
+      unsigned to_turn = turn - line_in_turn;
+#pragma unroll
+      for (unsigned u = 0; u < kLoads; ++u) {
+        if (u < loads) element[u] = *at;
+        at += stride;
+        if (to_turn <= width) {
+          at += jump;
+          to_turn += turn;
+        }
+        to_turn -= width;
       }
     } else {
 #pragma unroll

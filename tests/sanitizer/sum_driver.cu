@@ -25,7 +25,7 @@ void check(cudaError_t status, const char* what) {
   std::exit(1);
 }
 
-enum class Over { rows, columns, outer_and_columns };
+enum class Over { rows, columns, outer_and_columns, everything };
 enum class Held { in_order, turned, rows_side_by_side, rows_around };
 
 /// A matrix of ones (for half precision, few enough to be exact) for each of `outer` indices, summed over some of its
@@ -41,6 +41,7 @@ struct Shape {
   Held held = Held::in_order;
 
   bool reduces(int64_t d) const {
+    if (over == Over::everything) return true;
     return over == Over::rows ? d == 1 : d == 2 || (d == 0 && over == Over::outer_and_columns);
   }
 };
@@ -159,6 +160,9 @@ int main(int argc, char** argv) {
     shapes.push_back({lines, 3, length, Over::outer_and_columns, 0, 1, 0, 132, Held::rows_side_by_side});
     shapes.push_back({lines, 4, length, Over::outer_and_columns, 1, 1, 0, 132, Held::rows_side_by_side});
     shapes.push_back({lines, 40, length, Over::outer_and_columns, 0, 1, 0, 132, Held::rows_side_by_side});
+  }
+  for (const auto [rows, length] : std::vector<std::pair<int64_t, int64_t>>{{119, 3}, {33, 5}, {32, 3}, {31, 3}}) {
+    shapes.push_back({70, rows, length, Over::everything, 0, 1, 1, /*multiprocessors=*/8, Held::rows_side_by_side});
   }
   for (const int64_t length : {3, 9, 32, 33, 100, 128, 257, 1000, 1300, 5000}) {  // a permuted batch of rows
     shapes.push_back({7, 15, length, Over::columns, 0, 1, 0, 132, Held::rows_around});
