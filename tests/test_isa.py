@@ -45,7 +45,7 @@ def sums() -> dict[str, int]:
 
 @pytest.mark.parametrize("capability", ["default", "avx2", "avx512"])
 def test_instruction_sets(capability: str) -> None:
-    environment = os.environ | {"ATEN_CPU_CAPABILITY": capability}
+    environment = os.environ | {"ATEN_CPU_CAPABILITY": capability, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-P", __file__]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert json.loads(result.stdout) == sums()
