@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from torch import Tensor
 
 import reduce_ops  # noqa: F401  (loads the operators)
 
@@ -141,9 +142,9 @@ def test_neighbouring_threads_take_neighbouring_elements_of_permuted_dimensions(
         ((2000, 81, 177), "lines", 256, 32),
         ((2000, 81, 176), "lines", 256, 32),
         ((2000, 81, 32), "lines", 256, 32),
-        ((2000, 81, 31), "tiles", 64, 64),
-        ((2000, 81, 2), "tiles", 512, 512),
-        ((184, 81, 15), "tiles", 32, 32),
+        ((2000, 81, 31), "staged_tiles", 64, 64),
+        ((2000, 81, 2), "staged_tiles", 512, 512),
+        ((184, 81, 15), "staged_tiles", 32, 32),
     ],
 )
 def test_order_across_memory(shape: tuple[int, int, int], family: str, at_once: int, window: int) -> None:
@@ -173,7 +174,7 @@ def test_some_windows_have_room(dtype: torch.dtype, mib: int) -> None:
     for length in range(8, 600):
         lines = mib * 2**20 // dtype.itemsize // length
         if lines * length < 2**31:
-            assert plan(meta(length, lines, dtype=dtype).t()).family in ("lines", "tiles"), length
+            assert plan(meta(length, lines, dtype=dtype).t()).family in ("lines", "staged_tiles", "tiles"), length
 
 
 def test_lines_do_not_leave_the_second_wave_short() -> None:
@@ -190,10 +191,10 @@ def test_nodes_take_a_hundredth_of_what_is_there() -> None:
     assert plan(meta(1000, 1).expand(1000, 3000)).family == "lines"  # 7 MiB are always there
     assert plan(meta(30_000, 1).expand(30_000, 100_000)).layout == "strided"
     assert plan(meta(1000, 513).t().expand(100_000, 513, 1000), [1, 2]).family == "columns"
-    assert plan(meta(2_000_000).unfold(0, 1000, 1).unfold(0, 1000, 1), [1, 2]).family not in ("lines", "tiles")
+    assert plan(meta(2_000_000).unfold(0, 1000, 1).unfold(0, 1000, 1), [1, 2]).window == 0
     for dtype, length in ((torch.float32, 600), (torch.bfloat16, 2100), (torch.bfloat16, 1050)):
-        assert plan(meta(2_000_000, 30, length // 30, dtype=dtype).transpose(1, 2), [1, 2]).family == "tiles"
-    assert plan(meta(2_000_000, 30, 540 // 30, dtype=torch.bfloat16).transpose(1, 2), [1, 2]).family != "tiles"
+        assert plan(meta(2_000_000, 30, length // 30, dtype=dtype).transpose(1, 2), [1, 2]).family == "staged_tiles"
+    assert plan(meta(2_000_000, 30, 540 // 30, dtype=torch.bfloat16).transpose(1, 2), [1, 2]).window == 0
 
 
 def test_lines_in_two_dimensions() -> None:
@@ -231,7 +232,23 @@ def test_the_longest_short_rows(dtype: torch.dtype) -> None:
 
 def test_tiles_of_any_number_of_lines() -> None:
     for lines in (2**27, 2**28):
-        assert plan(meta(8, 3, lines, dtype=torch.bfloat16).transpose(1, 2), [1, 2]).family == "tiles"
+        assert plan(meta(8, 3, lines, dtype=torch.bfloat16).transpose(1, 2), [1, 2]).family == "staged_tiles"
+
+
+def test_lines_are_staged_where_they_lie_in_runs() -> None:
+    def family(x: Tensor) -> str:
+        return plan(x).family
+
+    assert family(meta(3, 20_000).t()) == "staged_tiles"
+    assert family(meta(3, 40_000)[:, ::2].t()) == "tiles"
+    for dtype in (torch.bfloat16, torch.float32, torch.float64, torch.complex128):
+        turn = 64 // dtype.itemsize
+        assert family(meta(9000, 5, turn, dtype=dtype).transpose(1, 2)) == "staged_tiles"
+        assert family(meta(9000, 5, turn - 1, dtype=dtype).transpose(1, 2)) == "tiles"
+    assert family(meta(9000, 3, 4, dtype=torch.complex128).transpose(1, 2)) == "tiles"  # turns end 12 leaves apart
+    assert family(meta(30, 7, 50, 3, 40).permute(0, 2, 1, 4, 3)) == "tiles"  # four dimensions
+    assert family(meta(9000 * 60).as_strided((9000, 40, 3), (60, 1, 20))) == "staged_tiles"
+    assert family(meta(9000 * 60).as_strided((9000, 40, 3), (30, 1, 20))) == "tiles"  # turns that share elements
 
 
 def test_integers_have_no_order() -> None:
@@ -353,7 +370,7 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.loads <= p.window <= 16 * p.loads
         assert p.tiles % p.window == 0
         assert p.tiles >= 2 * p.window
-    elif p.family == "tiles":
+    elif p.family in ("staged_tiles", "tiles"):
         assert n >= 512
         assert p.threads in (64, 128, 256)
         assert p.window & (p.window - 1) == 0
@@ -367,7 +384,7 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
     else:
         assert p.family == "tiny_rows"
         assert n == p.width <= 8
-    assert (p.window > 0) == (p.family in ("lines", "tiles"))
+    assert (p.window > 0) == (p.family in ("lines", "staged_tiles", "tiles"))
     if p.window > 0:
         nodes = outputs * math.ceil(n / p.window) * accumulated
         assert nodes <= max(7 * 2**20, math.prod(shape) * dtype.itemsize / 100)

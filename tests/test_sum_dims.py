@@ -75,6 +75,16 @@ def test_wide_columns(width: int, device: torch.device) -> None:
         check(values(length, width).to(device), 0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("length", [128, 255, 256, 257, 512, 1024, 4095, 4096, 4097, 8192, 12_289, 65_536, 65_537])
+def test_blocks_of_rows(length: int, dtype: torch.dtype, device: torch.device) -> None:
+    """A row is some blocks of the CPU's kernels and more, or a block some rows, where these follow each other."""
+    for rows in (1, 2, 3, 16, 17, 65):
+        if rows * (length + 3) <= 10**6:
+            check(values(rows, length, dtype=dtype).to(device), 1)
+            check(values(rows, length + 3, dtype=dtype).to(device)[:, :-3], 1)
+
+
 BATCHES = (
     *((300, 600, 4), (300, 200, 4), (150, 2100, 3), (140, 700, 12), (270, 140, 32), (3, 9000, 8)),
     *((500, 2, 8), (999, 5, 6), (40, 8, 1000), (700, 3, 300), (9, 30, 100), (3, 64, 96)),

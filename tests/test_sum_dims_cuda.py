@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -314,6 +315,39 @@ def test_many_tiles_a_block(columns: int, dtype: torch.dtype) -> None:
     expected = reduce_ops.sum(x, 0)
     for multiprocessors in (1, 2, 16):
         assert_same_bits(torch.ops.reduce._sum_as_on(x.cuda(), 0, multiprocessors=multiprocessors), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64, torch.complex128], ids=str)
+@pytest.mark.parametrize("length", [2, 3, 5, 8, 15, 16, 17, 31, 33, 60])
+def test_tiles_in_shared_memory(length: int, dtype: torch.dtype) -> None:
+    """Short lines that lie in runs of any length, that begin anywhere, also where the memory ends."""
+    for turn, outer in ((31, 1), (32, 40), (33, 40), (100, 9), (119, 70), (513, 3), (1024, 2), (5000, 1), (4999, 3)):
+        for offset in (0, 1, 7):
+            memory = random_values(offset + outer * length * turn, dtype)
+            x, on_gpu = (m[offset:].view(outer, length, turn).transpose(1, 2) for m in (memory, memory.cuda()))
+            assert_same_bits(reduce_ops.sum(on_gpu), reduce_ops.sum(x), (turn, outer, offset))
+            assert_same_bits(reduce_ops.sum(on_gpu, (1, 2)), reduce_ops.sum(x, (1, 2)), (turn, outer, offset))
+
+
+STAGED = {
+    "several outputs": ((5, 90, 7, 40), lambda x: x.permute(0, 1, 3, 2), (1, 2, 3)),
+    "permuted outputs": ((90, 5, 7, 3, 40), lambda x: x.permute(3, 1, 0, 4, 2), (2, 3, 4)),
+    "turns within a row": ((7, 90, 45), lambda x: x[..., :40].permute(1, 2, 0), (0, 1, 2)),
+    "gaps between rows": ((90, 7, 45), lambda x: x[..., 2:42].transpose(1, 2), (0, 1, 2)),
+    "one row again and again": ((90, 1, 40), lambda x: x.expand(90, 7, 40).transpose(1, 2), (0, 1, 2)),
+    "rows that share elements": ((90, 70), lambda x: x.unfold(1, 40, 5).transpose(1, 2), (0, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("held", STAGED)
+def test_tiles_of_any_layout(held: str, dtype: torch.dtype) -> None:
+    shape, view, dims = STAGED[held]
+    for offset in (0, 3):
+        memory = random_values(offset + math.prod(shape), dtype)
+        x, on_gpu = (view(m[offset:].view(shape)) for m in (memory, memory.cuda()))
+        assert torch.ops.reduce._plan(on_gpu, dims, multiprocessors=132)[0] == "staged_tiles"
+        assert_same_bits(reduce_ops.sum(on_gpu, dims), reduce_ops.sum(x, dims), offset)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64, torch.complex128], ids=str)

@@ -9,12 +9,10 @@
 //   every line windows begin at another place, as its first leaf is any; fold_in_phase folds them all the same, without
 //   a branch. A lane finishes the windows that begin in its line with the first elements of the next one.
 //
-// - Short lines (sum_tiles): as many lines as a window has leaves are as many windows as a line has leaves, whatever
-//   that is. So a tile of so many lines, or some times as many, is whole windows. It is put into shared memory, and
-//   from there threads read along the lines.
+// - Short lines (tiles.cuh): a block takes a tile of them in shared memory.
 //
-// What limits it: a load brings one element a lane, and a fifth or more of them are loaded twice, from a cache; 2.8 to
-// 3 TB/s of float32 and 2 of float16 on an H200 along long lines, 1 to 2.3 along short ones.
+// What limits it: a load of long lines brings one element a lane, and a fifth or more of them are loaded twice, from a
+// cache: 2.8 to 3 TB/s of float32 and 2 of float16 on an H200. Short lines take some 20 instructions an element.
 
 #pragma once
 
@@ -36,7 +34,7 @@ struct Across {
   unsigned lines;
   unsigned length;
   unsigned window;   // leaves, a power of two
-  unsigned at_once;  // sum_lines: elements of a line that a thread takes, whole windows; sum_tiles: lines of a tile
+  unsigned at_once;  // sum_lines: elements of a line that a thread takes, whole windows; tiles: lines of one
   Strides reduced;
 };
 
@@ -169,104 +167,6 @@ __global__ void __launch_bounds__(kLineThreads)
     }
     const unsigned window = first_window + step / steps;
     if (1u << level == steps && window * a.window >= first && window < past_window) nodes[window] = node;
-  }
-}
-
-/// The windows of at_once lines. Outputs are taken in the order of memory; `places` are those in the result. Where
-/// there are few lines, a warp loads more than one row of them. kDown: the loads of a lane go down a line, whose
-/// elements are one stride apart, instead of along a row. Leaf x of a tile lies at x + (x >> gap) in shared memory.
-template <bool kDown, typename In, typename Acc>
-__global__ void __launch_bounds__(kTileThreads)
-    sum_tiles(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strides kept,
-              const __grid_constant__ Strides places, int gap) {
-  constexpr unsigned kLoads = sizeof(In) <= 4 ? 16 : 8;
-  constexpr unsigned kPart = 16;  // leaves that a thread folds at once
-  static_assert(kMinWindow % kPart == 0 && kMaxTileWindow <= kPart * kWarpSize);
-  extern __shared__ uint4 shared[];
-  In* const tile = reinterpret_cast<In*>(shared);
-  const unsigned blocks = (a.lines + a.at_once - 1) / a.at_once;  // of an output
-  const int64_t output = blockIdx.x / blocks;
-  const unsigned first_line = blockIdx.x % blocks * a.at_once;
-  const unsigned lines = min(a.lines - first_line, a.at_once);
-  const unsigned lane = threadIdx.x % kWarpSize;
-  const unsigned warp = threadIdx.x / kWarpSize;
-
-  const unsigned width = lines > 16 ? 32 : lines > 8 ? 16 : lines > 4 ? 8 : 4;  // lines of a load
-  const unsigned rows = kWarpSize / width;                                      // of a load
-  const unsigned lines_a_turn = kDown ? width : width * kLoads;                 // of the loads of a lane
-  const unsigned rows_a_turn = kDown ? rows * kLoads : rows;
-  const unsigned down = (a.length + rows_a_turn - 1) / rows_a_turn;  // turns
-  const unsigned turns = (lines + lines_a_turn - 1) / lines_a_turn * down;
-  const In* const data = a.data + kept.offset(output);
-  const bool straight = a.reduced.size[0].value == a.length;
-  for (unsigned i = warp; i < turns; i += blockDim.x / kWarpSize) {
-    const unsigned line = i / down * lines_a_turn + lane % width;
-    const unsigned row = i % down * rows_a_turn + lane / width;
-    if (line >= lines || row >= a.length) continue;
-    const unsigned loads = kDown ? (a.length - row + rows - 1) / rows : (lines - line + width - 1) / width;
-    const unsigned leaf = line * a.length + row;
-    const unsigned step = kDown ? rows : width * a.length;  // from load to load
-    const unsigned first = first_line * a.length + leaf;
-    const auto turn = static_cast<unsigned>(a.reduced.size[1].value);  // lines one stride apart, if a line is straight
-    const unsigned line_in_turn = (first_line + line) % turn;
-    const bool even = kDown || (straight && line_in_turn + (loads - 1) * width < turn);
-    In element[kLoads];
-    if (even) {
-      const In* const at = opaque(data + a.reduced.offset_of_small(first));
-      const int64_t stride = static_cast<int>(kDown ? rows * a.reduced.stride[0] : width * a.reduced.stride[1]);
-#pragma unroll
-      for (unsigned u = 0; u < kLoads; ++u) {
-        if (u < loads) element[u] = at[u * stride];
-      }
-    } else if (straight && width <= turn && a.reduced.dims == 3) {
-      // From load to load, one turn of neighbouring lines ends at most: (110728, 119, 3) bfloat16 held (110728, 3, 119)
-      // takes 73 us, with two divisions for every element 137 (H200).
-      const In* at = opaque(data + a.reduced.offset_of_small(first));
-      const int64_t stride = width * a.reduced.stride[1];
-      const int64_t jump = a.reduced.stride[2] - turn * a.reduced.stride[1];  // from the end of a turn to the next one
-      unsigned to_turn = turn - line_in_turn;
-#pragma unroll
-      for (unsigned u = 0; u < kLoads; ++u) {
-        if (u < loads) element[u] = *at;
-        at += stride;
-        if (to_turn <= width) {
-          at += jump;
-          to_turn += turn;
-        }
-        to_turn -= width;
-      }
-    } else {
-#pragma unroll
-      for (unsigned u = 0; u < kLoads; ++u) {
-        if (u < loads) element[u] = data[a.reduced.offset_of_small(first + u * step)];
-      }
-    }
-#pragma unroll
-    for (unsigned u = 0; u < kLoads; ++u) {
-      const unsigned x = leaf + u * step;
-      if (u < loads) tile[x + (x >> gap)] = element[u];
-    }
-  }
-  const unsigned leaves = lines * a.length;
-  const unsigned windows = (leaves + a.window - 1) / a.window;
-  for (unsigned i = leaves + threadIdx.x; i < windows * a.window; i += blockDim.x) {
-    tile[i + (i >> gap)] = convert<In>(identity<Acc>());
-  }
-  __syncthreads();
-
-  const unsigned parts = a.window / kPart;  // up to kWarpSize
-  const unsigned first_window = first_line * a.length / a.window;
-  Acc* const nodes = a.nodes + places.offset(output) * a.windows + first_window;
-  const unsigned every = windows * parts;
-  for (unsigned i = warp * kWarpSize; i < every; i += blockDim.x) {
-    const unsigned part = min(i + lane, every - 1);
-    Acc x[kPart];
-    const In* const leaf = tile + part * kPart + (part * kPart >> gap);
-#pragma unroll
-    for (int k = 0; k < kPart; ++k) x[k] = convert<Acc>(leaf[k]);
-    Acc node = fold_array<kPart>(x);
-    for (unsigned mask = 1; mask < parts; mask *= 2) node += shuffle_xor(node, mask);
-    if (lane % parts == 0 && i + lane < every) nodes[part / parts] = node;
   }
 }
 

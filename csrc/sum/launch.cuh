@@ -13,6 +13,7 @@
 #include "sum/rows.cuh"
 #include "sum/short_rows.cuh"
 #include "sum/sum_kernels.h"
+#include "sum/tiles.cuh"
 
 namespace reduce_ops::sum {
 
@@ -182,6 +183,24 @@ class Launcher {
     return true;
   }
 
+  bool staged_tiles() const {
+    if (p_.family != Family::staged_tiles) return false;
+    const Problem& p = l_.problem;
+    const Across<In, Acc> a = across();
+    const auto tiles = blocks_for(a.lines, a.at_once);
+    const Staging<In> staging{.tiles = Divisor::of(tiles),
+                              .length = Divisor::of(a.length),
+                              .words = Divisor::of(p_.width),
+                              .pitch = p_.pitch,
+                              .turn_gap = p_.turn_gap,
+                              .end = data() + reach(p.kept) + reach(p.reduced) + 1};
+    const auto bytes = static_cast<size_t>(staged_bytes(a.length, p_.pitch));
+    const auto kernel = p_.turn_gap > 0 ? sum_staged_tiles<true, In, Acc> : sum_staged_tiles<false, In, Acc>;
+    allow_shared(kernel, bytes);
+    kernel<<<p.outputs * tiles, p_.threads, bytes, stream_>>>(a, p.columns, p.places, staging);
+    return true;
+  }
+
   template <int kColumns>
   bool narrow_columns() const {
     if (p_.family != Family::narrow_columns || p_.width != kColumns) return false;
@@ -289,7 +308,7 @@ cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
     return cudaErrorInvalidValue;  // integers wrap, and so have no order
   } else {
     const Launcher<In, Acc, Out> kernel(l, stream);
-    return status(kernel.lines() || kernel.tiles());
+    return status(kernel.lines() || kernel.staged_tiles() || kernel.tiles());
   }
 }
 
@@ -342,6 +361,7 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
     case Family::rows:
     case Family::columns:
     case Family::lines:
+    case Family::staged_tiles:
     case Family::tiles:
       if (l.plan.layout == Layout::pitched) return launch_pitched<In, Acc, Out>(l, stream);
       return launch_rows<In, Acc, Out>(l, stream);

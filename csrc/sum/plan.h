@@ -48,7 +48,8 @@ enum class Family {
   few_rows,        // columns.cuh, for up to 64 rows
   narrow_columns,  // narrow_columns.cuh: 2 to 32 outputs side by side, in memory without a gap
   lines,           // across.cuh: the order runs across memory, along lines of many elements
-  tiles,           // across.cuh: the same along short lines
+  staged_tiles,    // tiles.cuh: the same along short lines, of which some hundred bytes lie side by side
+  tiles,           // tiles.cuh: along any other short lines
 };
 
 /// How the elements of an output lie, for Family::rows.
@@ -66,14 +67,18 @@ struct Plan {
   Layout layout = Layout::strided;  // of rows
   int threads = 0;                  // of a block; columns: blockDim.x * blockDim.y
   int width = 0;   // rows: of an output that shares a block, or 0; columns: blockDim.x; few_rows: lanes side by side;
-                   // small_rows, staged_rows: lanes a row; tiny_rows: n; narrow_columns: columns
+                   // small_rows, staged_rows: lanes a row; tiny_rows: n; narrow_columns: columns; staged_tiles:
+                   // words of a run
   int vector = 0;  // columns: neighbours a thread
   int loads = 0;   // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows; lines: elements
   int tiles = 0;   // that many such loads a thread, a power of two; staged_rows: rows of a tile; lines: elements of a
-                   // line that a thread takes, whole windows; tiles: lines of a tile
+                   // line that a thread takes, whole windows; staged_tiles, tiles: lines of a tile
   int segments = 0;  // blocks an output, or a block's width of outputs; 0: more than any plan covers
-  int line = 0;      // lines, tiles: the dimension of Problem::reduced from line to line
-  int window = 0;    // lines, tiles: leaves of a node, a power of two; a second launch sums the nodes of each output
+  // Order across memory:
+  int line = 0;      // the dimension of Problem::reduced from line to line
+  int window = 0;    // leaves of a node, a power of two; a second launch sums the nodes of each output
+  int pitch = 0;     // staged_tiles: bytes from element to element of a line in shared memory
+  int turn_gap = 0;  // staged_tiles: bytes that lie there where the dimension `line` turns
   int gap = 0;       // tiles: leaf x lies at x + (x >> gap) in shared memory
 };
 
@@ -187,10 +192,12 @@ constexpr bool is_narrow(int64_t columns) {
 }
 
 constexpr int kMinWindow = 32;           // leaves of a node of across.cuh
-constexpr int kMaxTileWindow = 512;      // of sum_tiles
-constexpr int kMaxTileBytes = 88 << 10;  // of sum_tiles
+constexpr int kMaxTileWindow = 512;      // of tiles
+constexpr int kPart = 16;                // leaves that a thread of a tile folds at once
+constexpr int kMaxTileBytes = 88 << 10;  // of tiles
+constexpr int kMinStagedRun = 64;        // bytes side by side that are worth copying by words
 static_assert(kMaxTileBytes <= kCounterBytes);
-constexpr int kTileThreads = 256;  // of sum_tiles, at most
+constexpr int kTileThreads = 256;  // of a tile, at most
 constexpr int kLineThreads = 256;  // of sum_lines
 constexpr int kLineLevels = 4;     // that its windows may have above those of the loads of a lane
 
@@ -205,6 +212,9 @@ constexpr int kMinDown = 8;
 
 /// Of so many leaves in shared memory, where a gap of one follows every 16 of them at least.
 constexpr int64_t tile_bytes(int64_t leaves, int element_size) { return (leaves + leaves / 16) * element_size; }
+
+/// Of staged lines in shared memory, of which the first begins anywhere in a word: `pitch` has room for that.
+constexpr int64_t staged_bytes(int64_t length, int64_t pitch) { return length * pitch; }
 
 /// Plans a sum with outputs > 0 and n > 0. multiprocessors: of the GPU.
 Plan make_plan(const Problem& problem, int multiprocessors);

@@ -31,6 +31,8 @@ std::string name_of(Family family) {
       return "narrow_columns";
     case Family::lines:
       return "lines";
+    case Family::staged_tiles:
+      return "staged_tiles";
     case Family::tiles:
       return "tiles";
   }

@@ -1,0 +1,240 @@
+// Sums whose order runs across memory, along short lines (across.cuh): by tiles of lines in shared memory.
+//
+// As many lines as a window has leaves are as many windows as a line has leaves, whatever that is. So a tile of so many
+// lines, or some times as many, is whole windows. From shared memory threads read along the lines.
+//
+// - Where neighbouring lines lie side by side without a gap, a tile is some runs of memory (sum_staged_tiles), copied as
+//   they lie, by words of 16 bytes; a thread finds its leaves by additions.
+//
+// - Any other lines are loaded element by element, and put into the order (sum_tiles).
+
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "sum/across.cuh"
+#include "sum/fold.cuh"
+#include "sum/plan.h"
+#include "sum/strides.h"
+
+namespace reduce_ops::sum {
+
+// Copies of 16 bytes that a thread starts at once. One by one, each waits for the one before: (69063, 3, 16) over
+// dimensions 0 and 1, transposed, 30 us instead of 10.6 (H200).
+constexpr int kCopies = 8;
+static_assert(kMinWindow % kPart == 0 && kMaxTileWindow <= kPart * kWarpSize);
+
+/// The first window of a tile.
+template <typename In, typename Acc>
+__device__ unsigned first_window(const Across<In, Acc>& a, unsigned first_line) {
+  return first_line * a.length >> (__ffs(static_cast<int>(a.window)) - 1);
+}
+
+/// By all threads of a block, the nodes of the windows of a tile. read(leaf, x) brings kPart leaves of it.
+template <typename Acc, typename Read>
+__device__ void fold_tile(unsigned leaves, unsigned window, Acc* nodes, const Read& read) {
+  const unsigned lane = threadIdx.x % kWarpSize;
+  const unsigned parts = window / kPart;  // up to kWarpSize
+  const int log2_parts = __ffs(static_cast<int>(parts)) - 1;
+  const unsigned every = (leaves + window - 1) / kPart & ~(parts - 1);
+  for (unsigned i = threadIdx.x - lane; i < every; i += blockDim.x) {
+    const unsigned part = min(i + lane, every - 1);
+    Acc x[kPart];
+    read(part * kPart, x);
+    Acc node = fold_array<kPart>(x);
+    for (unsigned mask = 1; mask < parts; mask *= 2) node += shuffle_xor(node, mask);
+    if ((lane & (parts - 1)) == 0 && i + lane < every) nodes[part >> log2_parts] = node;
+  }
+}
+
+/// The windows of at_once lines. Outputs are taken in the order of memory; `places` are those in the result. Where
+/// there are few lines, a warp loads more than one row of them. kDown: the loads of a lane go down a line, whose
+/// elements are one stride apart, instead of along a row. Leaf x of a tile lies at x + (x >> gap) in shared memory.
+template <bool kDown, typename In, typename Acc>
+__global__ void __launch_bounds__(kTileThreads)
+    sum_tiles(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strides kept,
+              const __grid_constant__ Strides places, int gap) {
+  constexpr unsigned kLoads = sizeof(In) <= 4 ? 16 : 8;
+  extern __shared__ uint4 shared[];
+  In* const tile = reinterpret_cast<In*>(shared);
+  const unsigned blocks = (a.lines + a.at_once - 1) / a.at_once;  // of an output
+  const int64_t output = blockIdx.x / blocks;
+  const unsigned first_line = blockIdx.x % blocks * a.at_once;
+  const unsigned lines = min(a.lines - first_line, a.at_once);
+  const unsigned lane = threadIdx.x % kWarpSize;
+  const unsigned warp = threadIdx.x / kWarpSize;
+
+  const unsigned width = lines > 16 ? 32 : lines > 8 ? 16 : lines > 4 ? 8 : 4;  // lines of a load
+  const unsigned rows = kWarpSize / width;                                      // of a load
+  const unsigned lines_a_turn = kDown ? width : width * kLoads;                 // of the loads of a lane
+  const unsigned rows_a_turn = kDown ? rows * kLoads : rows;
+  const unsigned down = (a.length + rows_a_turn - 1) / rows_a_turn;  // turns
+  const unsigned turns = (lines + lines_a_turn - 1) / lines_a_turn * down;
+  const In* const data = a.data + kept.offset(output);
+  const bool straight = a.reduced.size[0].value == a.length;
+  for (unsigned i = warp; i < turns; i += blockDim.x / kWarpSize) {
+    const unsigned line = i / down * lines_a_turn + lane % width;
+    const unsigned row = i % down * rows_a_turn + lane / width;
+    if (line >= lines || row >= a.length) continue;
+    const unsigned loads = kDown ? (a.length - row + rows - 1) / rows : (lines - line + width - 1) / width;
+    const unsigned leaf = line * a.length + row;
+    const unsigned step = kDown ? rows : width * a.length;  // from load to load
+    const unsigned first = first_line * a.length + leaf;
+    const auto turn = static_cast<unsigned>(a.reduced.size[1].value);  // lines one stride apart, if a line is straight
+    const bool even = kDown || (straight && (first_line + line) % turn + (loads - 1) * width < turn);
+    In element[kLoads];
+    if (even) {
+      const In* const at = opaque(data + a.reduced.offset_of_small(first));
+      const int64_t stride = static_cast<int>(kDown ? rows * a.reduced.stride[0] : width * a.reduced.stride[1]);
+#pragma unroll
+      for (unsigned u = 0; u < kLoads; ++u) {
+        if (u < loads) element[u] = at[u * stride];
+      }
+    } else {
+#pragma unroll
+      for (unsigned u = 0; u < kLoads; ++u) {
+        if (u < loads) element[u] = data[a.reduced.offset_of_small(first + u * step)];
+      }
+    }
+#pragma unroll
+    for (unsigned u = 0; u < kLoads; ++u) {
+      const unsigned x = leaf + u * step;
+      if (u < loads) tile[x + (x >> gap)] = element[u];
+    }
+  }
+  const unsigned leaves = lines * a.length;
+  const unsigned windows = (leaves + a.window - 1) / a.window;
+  for (unsigned i = leaves + threadIdx.x; i < windows * a.window; i += blockDim.x) {
+    tile[i + (i >> gap)] = convert<In>(identity<Acc>());
+  }
+  __syncthreads();
+
+  Acc* const nodes = a.nodes + places.offset(output) * a.windows + first_window(a, first_line);
+  fold_tile(leaves, a.window, nodes, [&](unsigned first, Acc(&x)[kPart]) {
+    const In* const leaf = tile + first + (first >> gap);
+#pragma unroll
+    for (int k = 0; k < kPart; ++k) x[k] = convert<Acc>(leaf[k]);
+  });
+}
+
+/// How lines lie in shared memory: as in memory, but closer. Neighbours lie side by side, with a gap where their
+/// dimension turns, and `pitch` bytes lie from element to element of a line. Modulo 16 all distances are what they are
+/// in memory, so that runs are copied by words; those of two runs never overlap.
+template <typename In>
+struct Staging {
+  Divisor tiles;  // of an output
+  Divisor length;
+  Divisor words;  // of a run, at most
+  int pitch;
+  int turn_gap;   // bytes
+  const In* end;  // behind the last element of all outputs
+};
+
+/// As sum_tiles(), where neighbouring lines are neighbours in memory. kTurns: a turn of them at a time; no two of these
+/// end in kPart leaves.
+template <bool kTurns, typename In, typename Acc>
+__global__ void __launch_bounds__(kTileThreads)
+    sum_staged_tiles(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strides kept,
+                     const __grid_constant__ Strides places, const __grid_constant__ Staging<In> s) {
+  constexpr int kSize = static_cast<int>(sizeof(In));
+  extern __shared__ uint4 shared[];
+  const unsigned output = s.tiles.divide(blockIdx.x);
+  const unsigned first_line = (blockIdx.x - output * static_cast<unsigned>(s.tiles.value)) * a.at_once;
+  const int lines = static_cast<int>(min(a.lines - first_line, a.at_once));
+  const int length = static_cast<int>(a.length);
+
+  // Lines count from the first one of the tile on, turns from the one that this is in: turn t begins with line
+  // t * turn - before.
+  const int turn = kTurns ? static_cast<int>(a.reduced.size[1].value) : lines;
+  const unsigned first_turn = kTurns ? a.reduced.size[1].divide(first_line) : 0;
+  const int before = kTurns ? static_cast<int>(first_line) - static_cast<int>(first_turn) * turn : 0;
+  const int64_t next_turn = kTurns ? a.reduced.stride[2] : 0;
+  const In* const data = a.data + kept.offset(output) + first_turn * next_turn + (kTurns ? before : first_line);
+  const auto base = static_cast<unsigned>(reinterpret_cast<uintptr_t>(data) % kLoadBytes);
+  char* const tile = reinterpret_cast<char*>(shared);
+
+  const int leaves = lines * length;
+  const int turns = kTurns ? static_cast<int>(a.reduced.size[1].divide(before + lines - 1)) + 1 : 1;
+  struct Place {
+    int row, line, turn;
+  };
+  const auto find = [&](int leaf) -> Place {
+    const auto line = static_cast<int>(s.length.divide(leaf));
+    return {leaf - line * length, line, kTurns ? static_cast<int>(a.reduced.size[1].divide(before + line)) : 0};
+  };
+  const auto place_of = [&](int row, int line, int t) {
+    return static_cast<int>(base) + row * s.pitch + line * kSize + t * s.turn_gap;
+  };
+  // None is 2^31 or more.
+  const auto row_step = static_cast<unsigned>(a.reduced.stride[0]);
+  const auto turn_step = static_cast<unsigned>(next_turn - turn);
+  const auto offset_of = [&](unsigned row, unsigned line, unsigned t) { return row * row_step + line + t * turn_step; };
+
+  // What lies beside a run in its first and in its last word is copied too, but nothing from outside of the tensor.
+  const auto begin = reinterpret_cast<uintptr_t>(data) - base;
+  const auto end = reinterpret_cast<uintptr_t>(data + offset_of(length - 1, lines, turns - 1)) + kLoadBytes - 1;
+  const bool inside = begin >= reinterpret_cast<uintptr_t>(a.data) &&
+                      (end & ~uintptr_t{kLoadBytes - 1}) <= reinterpret_cast<uintptr_t>(s.end);
+  if (inside) {
+    const auto words = static_cast<unsigned>(s.words.value);
+    const unsigned every = turns * length * words;
+    for (unsigned first = threadIdx.x; first < every; first += kCopies * blockDim.x) {
+#pragma unroll
+      for (unsigned u = 0; u < kCopies; ++u) {
+        const unsigned i = first + u * blockDim.x;
+        const unsigned run = s.words.divide(i);
+        const int t = kTurns ? static_cast<int>(s.length.divide(run)) : 0;
+        const int row = static_cast<int>(run) - t * length;
+        const int line = kTurns ? max(t * turn - before, 0) : 0;
+        const int behind = kTurns ? min((t + 1) * turn - before, lines) : lines;
+        const int place = place_of(row, line, t);
+        const int byte = static_cast<int>(i - run * words) * kLoadBytes - (place & (kLoadBytes - 1));  // of the run
+        const auto* const source = reinterpret_cast<const char*>(data + offset_of(row, line, t));
+        if (i < every && byte < (behind - line) * kSize) {
+          copy_async(reinterpret_cast<uint4*>(tile + place + byte), reinterpret_cast<const uint4*>(source + byte));
+        }
+      }
+    }
+  } else {
+    for (int i = static_cast<int>(threadIdx.x); i < leaves; i += static_cast<int>(blockDim.x)) {
+      const auto [row, line, t] = find(i);
+      *reinterpret_cast<In*>(tile + place_of(row, line, t)) = data[offset_of(row, line, t)];
+    }
+  }
+  wait_for_copies();
+  __syncthreads();
+
+  Acc* const nodes = a.nodes + places.offset(output) * a.windows + first_window(a, first_line);
+  const int line_end = kSize - length * s.pitch;  // from the end of a line to the next one
+  const auto fold = [&](auto whole, auto is_long) {
+    fold_tile(leaves, a.window, nodes, [&](unsigned first, Acc(&x)[kPart]) {
+      const auto [row, line, t] = find(static_cast<int>(first));
+      const char* p = tile + place_of(row, line, t);
+      int to_line = length - row;                                                   // leaves
+      const int to_turn = to_line + ((t + 1) * turn - before - line - 1) * length;  // leaves
+      const int jump = kTurns && is_long && to_turn == to_line ? line_end + s.turn_gap : line_end;
+      const int left = leaves - static_cast<int>(first);
+#pragma unroll
+      for (int k = 0; k < kPart; ++k) {
+        x[k] = identity<Acc>();
+        if (whole || k < left) x[k] = convert<Acc>(*reinterpret_cast<const In*>(p));
+        p += s.pitch;
+        if (k + 1 == to_line) {
+          p += jump;
+          if (!is_long) to_line += length;
+        }
+        if (kTurns && !is_long && k + 1 == to_turn) p += s.turn_gap;
+      }
+    });
+  };
+  if (leaves % a.window > 0) {
+    fold(std::false_type(), std::false_type());
+  } else if (length < kPart) {
+    fold(std::true_type(), std::false_type());
+  } else {
+    fold(std::true_type(), std::true_type());
+  }
+}
+
+}  // namespace reduce_ops::sum
