@@ -3,8 +3,8 @@
 // As many lines as a window has leaves are as many windows as a line has leaves, whatever that is. So a tile of so many
 // lines, or some times as many, is whole windows. From shared memory threads read along the lines.
 //
-// - Where neighbouring lines lie side by side without a gap, a tile is some runs of memory (sum_staged_tiles), copied as
-//   they lie, by words of 16 bytes; a thread finds its leaves by additions.
+// - Where neighbouring lines lie side by side without a gap, a tile is some runs of memory (sum_staged_tiles). They are
+//   copied as they lie, by words of 16 bytes; a thread finds its leaves by additions.
 //
 // - Any other lines are loaded element by element, and put into the order (sum_tiles).
 
@@ -207,24 +207,24 @@ __global__ void __launch_bounds__(kTileThreads)
 
   Acc* const nodes = a.nodes + places.offset(output) * a.windows + first_window(a, first_line);
   const int line_end = kSize - length * s.pitch;  // from the end of a line to the next one
-  const auto fold = [&](auto whole, auto is_long) {
+  const auto fold = [&]<bool kWhole, bool kLong>(std::bool_constant<kWhole>, std::bool_constant<kLong>) {
     fold_tile(leaves, a.window, nodes, [&](unsigned first, Acc(&x)[kPart]) {
       const auto [row, line, t] = find(static_cast<int>(first));
       const char* p = tile + place_of(row, line, t);
       int to_line = length - row;                                                   // leaves
       const int to_turn = to_line + ((t + 1) * turn - before - line - 1) * length;  // leaves
-      const int jump = kTurns && is_long && to_turn == to_line ? line_end + s.turn_gap : line_end;
+      const int jump = kTurns && kLong && to_turn == to_line ? line_end + s.turn_gap : line_end;
       const int left = leaves - static_cast<int>(first);
 #pragma unroll
       for (int k = 0; k < kPart; ++k) {
         x[k] = identity<Acc>();
-        if (whole || k < left) x[k] = convert<Acc>(*reinterpret_cast<const In*>(p));
+        if (kWhole || k < left) x[k] = convert<Acc>(*reinterpret_cast<const In*>(p));
         p += s.pitch;
         if (k + 1 == to_line) {
           p += jump;
-          if (!is_long) to_line += length;
+          if (!kLong) to_line += length;
         }
-        if (kTurns && !is_long && k + 1 == to_turn) p += s.turn_gap;
+        if (kTurns && !kLong && k + 1 == to_turn) p += s.turn_gap;
       }
     });
   };
