@@ -27,6 +27,7 @@ class Plan(NamedTuple):
     vector: int
     loads: int
     tiles: int
+    chunk: int
     segments: int
     window: int
 
@@ -204,6 +205,26 @@ def test_lines_in_two_dimensions() -> None:
         assert (p.family, p.window) == (family, 128)
 
 
+def test_lines_as_long_as_a_window_come_before_tiles_element_by_element() -> None:
+    for length, family in ((86, "lines"), (64, "lines"), (63, "tiles")):
+        p = plan(meta(length, 37_485, 13, dtype=torch.float64).permute(2, 1, 0))
+        assert (p.family, p.window) == (family, 64)
+
+
+def test_chunks_of_columns_whose_neighbours_are_none_in_the_result() -> None:
+    for dtype, vector in ((torch.float32, 4), (torch.bfloat16, 8), (torch.int8, 4)):
+        for m, family_vector in ((8000, vector), (8001, 1)):
+            p = plan(meta(2, 300, m, dtype=dtype).permute(2, 1, 0), 2)
+            assert (p.family, p.vector, p.loads, p.chunk) == ("few_rows", family_vector, 2, 16)
+    for n in (3, 5, 8):  # of little data, too
+        assert plan(meta(n, 10, 40).permute(2, 1, 0), 2).family == "few_rows"
+    assert plan(meta(2, 300, 31).permute(2, 1, 0), 2).chunk == 0
+    assert plan(meta(2, 300, 8000), 0).chunk == 0
+    assert plan(meta(2, 30, 300, 40).transpose(1, 2), 0).chunk == 0  # runs of 40 there, too
+    for n, m, chunk in ((8, 8000, 16), (9, 8000, 0), (9, 2**15, 0), (9, 2**15 + 1, 16)):
+        assert plan(meta(n, 300, m, dtype=torch.int16).permute(2, 1, 0), 2).chunk == chunk
+
+
 def test_rows_of_a_permuted_batch() -> None:
     for length in (5000, 5001, 300):
         p = plan(meta(50, 700, length).transpose(0, 1), 2)
@@ -214,13 +235,13 @@ def test_rows_of_a_permuted_batch() -> None:
         assert p.family == family
         assert p == plan(meta(50 * 700, length), 1)
     for length in (8, 3):
-        assert plan(meta(50, 700, length).transpose(0, 1), 2).family == "columns"
+        assert plan(meta(50, 700, length).transpose(0, 1), 2).family == "few_rows"
     for length in (4000, 200):  # two loads a lane leave no registers for where rows belong
         assert plan(meta(50 * 700, length), 1).loads == 2
         assert plan(meta(50, 700, length).transpose(0, 1), 2).loads == 4
     for length in (4096, 4001, 600, 333, 128, 33, 4, 3):  # in any order
-        turned = meta(50, 70, 30, length).permute(2, 1, 0, 3)
-        assert plan(turned, 3) == plan(meta(50, 2100, length).transpose(0, 1), 2)
+        turned = meta(50, 70, 40, length).permute(2, 1, 0, 3)
+        assert plan(turned, 3) == plan(meta(50, 2800, length).transpose(0, 1), 2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8], ids=str)

@@ -66,6 +66,8 @@ KINDS = CONTIGUOUS | {
     "across, from one matrix to the next": Kind((40, 300, 70), None, lambda x: x.transpose(1, 2)),
     "permuted batch": Kind((50, 70, 1001), 2, lambda x: x.transpose(0, 1)),
     "permuted": Kind((50, 70, 301, 1), 3, lambda x: x.permute(2, 1, 0, 3)),
+    "permuted, few rows": Kind((2, 7, 30, 1001), 0, lambda x: x.permute(0, 3, 2, 1)),
+    "permuted, chunks of columns": Kind((20, 3, 40_001), 0, lambda x: x.permute(0, 2, 1)),
     "steps": Kind((1000, 3000), 1, lambda x: x[::2, ::3]),
     "steps, few rows": Kind((3, 2**20), 1, lambda x: x[:, ::2]),
     "channels_last": Kind((32, 56, 56, 64), (0, 2, 3), lambda x: x.permute(0, 3, 1, 2)),
@@ -330,24 +332,42 @@ def test_tiles_in_shared_memory(length: int, dtype: torch.dtype) -> None:
 
 
 STAGED = {
-    "several outputs": ((5, 90, 7, 40), lambda x: x.permute(0, 1, 3, 2), (1, 2, 3)),
-    "permuted outputs": ((90, 5, 7, 3, 40), lambda x: x.permute(3, 1, 0, 4, 2), (2, 3, 4)),
-    "turns within a row": ((7, 90, 45), lambda x: x[..., :40].permute(1, 2, 0), (0, 1, 2)),
-    "gaps between rows": ((90, 7, 45), lambda x: x[..., 2:42].transpose(1, 2), (0, 1, 2)),
-    "one row again and again": ((90, 1, 40), lambda x: x.expand(90, 7, 40).transpose(1, 2), (0, 1, 2)),
-    "rows that share elements": ((90, 70), lambda x: x.unfold(1, 40, 5).transpose(1, 2), (0, 1, 2)),
+    "several outputs": Kind((5, 90, 7, 40), (1, 2, 3), lambda x: x.transpose(2, 3)),
+    "permuted outputs": Kind((90, 5, 7, 3, 40), (2, 3, 4), lambda x: x.permute(3, 1, 0, 4, 2)),
+    "turns within a row": Kind((7, 90, 45), None, lambda x: x[..., :40].permute(1, 2, 0)),
+    "gaps between rows": Kind((90, 7, 45), None, lambda x: x[..., 2:42].transpose(1, 2)),
+    "one row again and again": Kind((90, 1, 40), None, lambda x: x.expand(90, 7, 40).transpose(1, 2)),
+    "rows that share elements": Kind((90, 70), None, lambda x: x.unfold(1, 40, 5).transpose(1, 2)),
 }
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64, torch.complex128], ids=str)
-@pytest.mark.parametrize("held", STAGED)
-def test_tiles_of_any_layout(held: str, dtype: torch.dtype) -> None:
-    shape, view, dims = STAGED[held]
+@pytest.mark.parametrize("kind", STAGED.values(), ids=STAGED)
+def test_tiles_of_any_layout(kind: Kind, dtype: torch.dtype) -> None:
     for offset in (0, 3):
-        memory = random_values(offset + math.prod(shape), dtype)
-        x, on_gpu = (view(m[offset:].view(shape)) for m in (memory, memory.cuda()))
-        assert torch.ops.reduce._plan(on_gpu, dims, multiprocessors=132)[0] == "staged_tiles"
-        assert_same_bits(reduce_ops.sum(on_gpu, dims), reduce_ops.sum(x, dims), offset)
+        memory = random_values(offset + math.prod(kind.shape), dtype)
+        x, on_gpu = (kind.view(m[offset:].view(kind.shape)) for m in (memory, memory.cuda()))
+        assert torch.ops.reduce._plan(on_gpu, kind.dim, multiprocessors=132)[0] == "staged_tiles"
+        assert_same_bits(reduce_ops.sum(on_gpu, kind.dim), reduce_ops.sum(x, kind.dim), offset)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.int8, torch.int16, torch.bfloat16, torch.float32, torch.float64, torch.complex64], ids=str
+)
+@pytest.mark.parametrize("n", [2, 3, 8, 9, 40])
+def test_chunks_of_columns(n: int, dtype: torch.dtype) -> None:
+    """The last chunk shares columns with the one before it, unless they end together."""
+    columns = (31, 32, 33, 40, 47, 48, 56, 64, 65, 32_769, 32_776)
+    for m in columns if n <= 8 else columns[-2:]:
+        for outer in ((5,), (3, 7), (9, 2, 3))[: 3 if n <= 8 else 1]:
+            for offset in (0, 1):
+                shape = (n, *outer, m)
+                memory = random_values(offset + math.prod(shape), dtype)
+                x, on_gpu = (
+                    y[offset:].view(shape).permute(0, *range(len(shape) - 1, 0, -1)) for y in (memory, memory.cuda())
+                )
+                assert torch.ops.reduce._plan(on_gpu, 0, multiprocessors=132)[7] == (16 if m >= 32 else 0)
+                assert_same_bits(reduce_ops.sum(on_gpu, 0), reduce_ops.sum(x, 0), (shape, offset))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64, torch.complex128], ids=str)

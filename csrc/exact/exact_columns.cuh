@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "early_start.cuh"
 #include "exact/bins.cuh"
 #include "exact/exact_kernels.h"
 #include "exact/segments.cuh"
@@ -37,6 +38,7 @@ __global__ void __launch_bounds__(all_column_warps(sizeof(In)) * kWarpSize, 1)
   for (int i = threadIdx.x; i < warps * B::kBins * kWarpSize; i += blockDim.x) bins[i] = B::empty();
   for (int i = threadIdx.x; i < B::kBins * kWarpSize; i += blockDim.x) totals[i] = 0;
   if (wid == 0) kinds_of_lane[lane] = 0;
+  wait_for_stream();
   __syncthreads();
 
   // Lane (row, column) of a warp: the warp takes `rows` elements of each of `width` outputs at once.

@@ -1,5 +1,6 @@
 // From run-time types and plans to kernels.
 
+#include "early_start.cuh"
 #include "exact/exact_columns.cuh"
 #include "exact/exact_kernels.h"
 #include "exact/exact_rows.cuh"
@@ -19,8 +20,7 @@ cudaError_t launch_kernel(void (*kernel)(Arguments...), dim3 grid, int warps, si
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, gpu.shared_memory - kStaticBytes);
     if (error != cudaSuccess) return error;
   }
-  kernel<<<grid, warps * kWarpSize, bytes, stream>>>(given...);
-  return cudaGetLastError();
+  return launch_early(kernel, grid, warps * kWarpSize, bytes, stream, given...);
 }
 
 template <typename In>
@@ -80,6 +80,7 @@ cudaError_t launch(const Launch& l, cudaStream_t stream) {
 template <typename State>
 __global__ void __launch_bounds__(kRoundThreads)
     exact_round(const int64_t* __restrict__ states, int64_t count, const __grid_constant__ Result result) {
+  wait_for_stream();
   const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarpSize;
   if (i >= count) return;
   const int64_t* words = states + i * State::kWords;
@@ -95,12 +96,8 @@ __global__ void __launch_bounds__(kRoundThreads)
 cudaError_t launch_round(const int64_t* states, int words, int64_t count, const Result& result, cudaStream_t stream) {
   constexpr int kABlock = kRoundThreads / kWarpSize;
   const auto blocks = static_cast<unsigned>((count + kABlock - 1) / kABlock);
-  if (words == Layout32::kWords) {
-    exact_round<Layout32><<<blocks, kRoundThreads, 0, stream>>>(states, count, result);
-  } else {
-    exact_round<Layout64><<<blocks, kRoundThreads, 0, stream>>>(states, count, result);
-  }
-  return cudaGetLastError();
+  const auto kernel = words == Layout32::kWords ? exact_round<Layout32> : exact_round<Layout64>;
+  return launch_early(kernel, blocks, kRoundThreads, 0, stream, states, count, result);
 }
 
 }  // namespace reduce_ops::exact

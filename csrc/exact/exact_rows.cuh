@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "early_start.cuh"
 #include "exact/bins.cuh"
 #include "exact/exact_kernels.h"
 #include "exact/segments.cuh"
@@ -197,6 +198,7 @@ __global__ void __launch_bounds__(run_warps(sizeof(In)) * kWarpSize, run_blocks(
   const int warps = blockDim.x / kWarpSize;
 
   Warp<In> warp(memory);
+  wait_for_stream();
   add_run<kLoads>(warp, kBatched ? data + kept.offset(output) : data, n, blockIdx.x * warps + wid, gridDim.x * warps);
   warp.template merge<true>();
   const int64_t* totals = warp.totals();
@@ -242,6 +244,7 @@ __global__ void __launch_bounds__(run_warps(sizeof(In)) * kWarpSize, run_blocks(
   extern __shared__ char memory[];
   const int64_t warps = blockDim.x / kWarpSize;
   Warp<In> warp(memory);
+  wait_for_stream();
   for (int64_t i = blockIdx.x * warps + threadIdx.x / kWarpSize; i < outputs; i += gridDim.x * warps) {
     add_run<kRowLoads>(warp, data + kept.offset(i), n, 0, 1);
     warp.template merge<true>();

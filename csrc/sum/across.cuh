@@ -18,6 +18,7 @@
 
 #include <cstdint>
 
+#include "early_start.cuh"
 #include "sum/fold.cuh"
 #include "sum/plan.h"
 #include "sum/strides.h"
@@ -77,6 +78,7 @@ template <bool kStraight, typename In, typename Acc>
 __global__ void __launch_bounds__(kLineThreads)
     sum_lines(const __grid_constant__ Across<In, Acc> a, Divisor all, const __grid_constant__ Strides lines,
               const __grid_constant__ Places places) {
+  wait_for_stream();
   constexpr int kLoads = kLineLoads<sizeof(In)>;
   constexpr int kLevels = kLog2<kLoads>;
   const unsigned thread = blockIdx.x * kLineThreads + threadIdx.x;

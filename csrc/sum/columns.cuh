@@ -1,4 +1,4 @@
-// Sums down columns: neighbouring threads have neighbouring outputs, each thread adds rows of its own columns. For
+// Sums down columns: neighbouring threads have neighbours in memory, each thread adds rows of its own columns. For
 // every layout whose innermost kept dimension runs along memory and, one column a thread, for whatever nothing else
 // fits.
 //
@@ -16,6 +16,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "early_start.cuh"
+#include "sum/column_order.h"
 #include "sum/fold.cuh"
 #include "sum/plan.h"
 #include "sum/segments.cuh"
@@ -130,14 +132,19 @@ template <typename In, typename Acc, typename Out>
 struct Columns {
   const In* data;
   Out* result;
-  int64_t outputs;
   int64_t n;
-  void* slots;  // segments * outputs, where there is more than one segment
+  void* slots;  // a sum for each segment of each column, where there is more than one segment
   int batches;  // of a thread, a power of two
-  Strides columns;
-  Strides places;
+  ColumnOrder order;
   Strides reduced;
 };
+
+/// Stores the sums of neighbouring columns, `stride` elements of the result apart.
+template <typename Out, int kVector, typename Acc>
+__device__ void store_apart(Out* result, int64_t stride, const Sums<kVector, Acc>& sum) {
+#pragma unroll
+  for (int v = 0; v < kVector; ++v) result[v * stride] = convert<Out>(sum.x[v]);
+}
 
 /// gridDim.x * blockDim.x * kVector columns, gridDim.y segments, blockDim.y parts. Three blocks a multiprocessor where
 /// loads are small: with columns of one byte, fold_parts would take 89 registers instead of 80, and (16, 2048, 4096)
@@ -145,19 +152,20 @@ struct Columns {
 template <int kVector, int kRows, bool kOneStride, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256, kVector == 1 || (kOneStride && kVector * sizeof(In) < 16) ? 3 : 2)
     sum_columns(const __grid_constant__ Columns<In, Acc, Out> c) {
+  wait_for_stream();
   // Rows of single columns begin anywhere, so that warps side by side share sectors: (2^20, 33) took 45.5 us past L1,
   // 41.7 through it; (4096, 4095) 20.1 and 20.4 (H200).
   constexpr bool kOnce = kVector > 1;
   extern __shared__ uint4 shared[];
   auto* s = reinterpret_cast<Sums<kVector, Acc>*>(shared);  // the levels of a counter for each thread
   const int64_t column = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kVector;
-  const bool active = column < c.outputs;
+  const bool active = column < c.order.count;
 
   const int64_t first = (int64_t{blockIdx.y} * blockDim.y + threadIdx.y) * c.batches * kRows;
   auto counter = thread_counter(s);
   int count = 0;
   if (active) {
-    const In* p = c.data + c.columns.offset(column);
+    const In* p = c.data + c.order.offset(column);
     for (; count < c.batches && first + (count + 1) * kRows <= c.n; ++count) {
       counter.push(fold_rows<kVector, kRows, kOneStride, kOnce, Acc>(p, c.reduced, first + count * kRows), count);
     }
@@ -171,44 +179,42 @@ __global__ void __launch_bounds__(256, kVector == 1 || (kOneStride && kVector * 
   Sums<kVector, Acc> sum = counter.total(count);
   fold_parts(sum, s);
   if (gridDim.y > 1) {
-    const auto outputs = static_cast<unsigned>(c.outputs);
-    const Slots<Acc> slots(c.slots, gridDim.y * outputs, 0);
-    if (!fold_segments(sum, static_cast<unsigned>(column), outputs, blockIdx.y, gridDim.y, slots, s)) return;
+    const auto columns = static_cast<unsigned>(c.order.count);
+    const Slots<Acc> slots(c.slots, gridDim.y * columns, 0);
+    if (!fold_segments(sum, static_cast<unsigned>(column), columns, blockIdx.y, gridDim.y, slots, s)) return;
   }
   if (active && threadIdx.y == 0) {
-    Out* result = c.result + c.places.offset(column);
-#pragma unroll
-    for (int v = 0; v < kVector; ++v) result[v * c.places.stride[0]] = convert<Out>(sum.x[v]);
+    store_apart(c.result + c.order.place(column), c.order.places.stride[0], sum);
   }
 }
 
-/// What a launch of few rows works on: n of them, `stride` elements apart, of `outputs` columns.
+/// What a launch of few rows works on: n of them, `stride` elements apart.
 template <typename In, typename Out>
 struct FewRows {
   const In* data;
   Out* result;
-  int64_t outputs;
   int n;
   int64_t stride;
-  Strides columns;
+  ColumnOrder order;
 };
 
 /// Columns of up to kParts * kRows elements, kVector a thread, of which it takes kRows rows; the parts of a column are
 /// lanes of one warp. kSideBySide: all columns lie side by side, which saves 0.07 us of finding out where one lies.
 /// (More than one column a thread and part is not faster, since nvcc then adds the first rows up before it loads the
-/// last: (32, 768) 2.2 us instead of 1.6 on an H200.) Stores are marked as the first to leave L2, as nothing reads them
-/// soon: 3 to 5 % on an H200, where they are an eighth to a half of the loads.
+/// last: (32, 768) 2.2 us instead of 1.6 on an H200.) Stores in the order of memory are marked as the first to leave
+/// L2, as nothing reads them soon: 3 to 5 % on an H200, where they are an eighth to a half of the loads.
 template <int kVector, int kRows, int kParts, bool kSideBySide, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewRows<In, Out> r) {
+  wait_for_stream();
   static_assert(kVector == 1 || kParts == 1);
   constexpr int kWidth = kWarpSize / kParts;
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t column = (thread / kWarpSize * kWidth + thread % kWidth) * kVector;
   const int first = static_cast<int>(threadIdx.x % kWarpSize) / kWidth * kRows;
-  const bool active = column < r.outputs;
+  const bool active = column < r.order.count;
   if (kParts == 1 && !active) return;  // other parts need their lanes for the shuffles
   const int count = active ? r.n - first : 0;
-  const In* p = r.data + ((kSideBySide ? column : r.columns.offset(column)) + first * r.stride);
+  const In* p = r.data + ((kSideBySide ? column : r.order.offset(column)) + first * r.stride);
   using Load = Pack<kVector, In>;
   Load pack[kRows] = {};
 #pragma unroll
@@ -223,7 +229,12 @@ __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewR
 #pragma unroll
     for (int mask = kWidth; mask < kWarpSize; mask *= 2) sum.x[v] += shuffle_xor(sum.x[v], mask);
   }
-  if (active && first == 0) store_streaming<kVector>(r.result + column, sum.x);
+  if (!active || first > 0) return;
+  if (kSideBySide || r.order.places.dims == 1) {
+    store_streaming<kVector>(r.result + column, sum.x);
+  } else {
+    store_apart(r.result + r.order.place(column), r.order.places.stride[0], sum);
+  }
 }
 
 }  // namespace reduce_ops::sum

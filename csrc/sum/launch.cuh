@@ -7,6 +7,7 @@
 #include <bit>
 #include <type_traits>
 
+#include "early_start.cuh"
 #include "sum/across.cuh"
 #include "sum/columns.cuh"
 #include "sum/narrow_columns.cuh"
@@ -37,9 +38,9 @@ class Launcher {
     if (p_.width != kWarpSize || p_.loads != kLoads) return false;
     if (has_places() && !can_permute(kLoads)) return false;
     const int64_t outputs = l_.problem.outputs;
-    sum_warp<kWarpThreads, Source<In, Acc, kLoads>, Where<true, kLoads>, Out>
-        <<<blocks_for(outputs, kWarpThreads / kWarpSize), kWarpThreads, 0, stream_>>>(
-            source<Source, kLoads>(), outputs, l_.problem.n, where<Where<true, kLoads>>(), result());
+    start(sum_warp<kWarpThreads, Source<In, Acc, kLoads>, Where<true, kLoads>, Out>,
+          blocks_for(outputs, kWarpThreads / kWarpSize), kWarpThreads, 0, source<Source, kLoads>(), outputs,
+          l_.problem.n, where<Where<true, kLoads>>(), result());
     return true;
   }
 
@@ -52,9 +53,8 @@ class Launcher {
     constexpr int64_t kMaxGridX = int64_t{1} << 30;
     const int64_t outputs = l_.problem.outputs;
     const dim3 grid(static_cast<unsigned>(std::min(outputs, kMaxGridX)), blocks_for(outputs, kMaxGridX));
-    sum_block<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>
-        <<<grid, p_.threads, 0, stream_>>>(source<Source, kLoads>(), outputs, l_.problem.n,
-                                           where<Where<kBatched, kLoads>>(), result());
+    start(sum_block<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>, grid, p_.threads, 0,
+          source<Source, kLoads>(), outputs, l_.problem.n, where<Where<kBatched, kLoads>>(), result());
     return true;
   }
 
@@ -66,9 +66,9 @@ class Launcher {
     const int64_t outputs = l_.problem.outputs;
     const dim3 grid(p_.segments, static_cast<unsigned>(std::min<int64_t>(outputs, kMaxGridY)),
                     blocks_for(outputs, kMaxGridY));
-    sum_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>
-        <<<grid, kThreads, 0, stream_>>>(source<Source, kLoads>(), outputs, l_.problem.n, p_.tiles, l_.slots,
-                                         where<Where<kBatched, kLoads>>(), result());
+    start(sum_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>, grid, kThreads, 0,
+          source<Source, kLoads>(), outputs, l_.problem.n, p_.tiles, l_.slots, where<Where<kBatched, kLoads>>(),
+          result());
     return true;
   }
 
@@ -98,18 +98,18 @@ class Launcher {
   template <int kN>
   bool tiny_rows() const {
     if (p_.family != Family::tiny_rows || p_.width != kN) return false;
-    sum_tiny_rows<kN, In, Acc, Out>
-        <<<blocks_for(l_.problem.outputs, p_.threads * kTinyItems<kN, In, Out> * kWholeRows<kN, sizeof(In)>.rows),
-           p_.threads, 0, stream_>>>(short_rows());
+    start(sum_tiny_rows<kN, In, Acc, Out>,
+          blocks_for(l_.problem.outputs, p_.threads * kTinyItems<kN, In, Out> * kWholeRows<kN, sizeof(In)>.rows),
+          p_.threads, 0, short_rows());
     return true;
   }
 
   template <int kLanes>
   bool small_rows() const {
     if (p_.family != Family::small_rows || p_.width != kLanes) return false;
-    sum_small_rows<kLanes, In, Acc, Out>
-        <<<blocks_for(l_.problem.outputs, p_.threads / kLanes * std::min(kLanes, 4)), p_.threads, 0, stream_>>>(
-            short_rows(), Places{l_.problem.places});
+    start(sum_small_rows<kLanes, In, Acc, Out>,
+          blocks_for(l_.problem.outputs, p_.threads / kLanes * std::min(kLanes, 4)), p_.threads, 0, short_rows(),
+          Places{l_.problem.places});
     return true;
   }
 
@@ -118,10 +118,10 @@ class Launcher {
     if (p_.family != Family::staged_rows || p_.width != kLanes) return false;
     const unsigned blocks = blocks_for(l_.problem.outputs, p_.tiles);
     if (l_.problem.kept.dims == 1) {
-      sum_staged_rows<kLanes, InPlace, In, Acc, Out><<<blocks, p_.threads, 0, stream_>>>(short_rows(), {});
+      start(sum_staged_rows<kLanes, InPlace, In, Acc, Out>, blocks, p_.threads, 0, short_rows(), InPlace{});
     } else {
-      sum_staged_rows<kLanes, Places, In, Acc, Out>
-          <<<blocks, p_.threads, 0, stream_>>>(short_rows(), {l_.problem.places});
+      start(sum_staged_rows<kLanes, Places, In, Acc, Out>, blocks, p_.threads, 0, short_rows(),
+            Places{l_.problem.places});
     }
     return true;
   }
@@ -131,11 +131,12 @@ class Launcher {
     if (p_.family != Family::columns || p_.vector != kVector || p_.loads != kRows) return false;
     if (kOneStride && l_.problem.reduced.dims > 1) return false;
     const dim3 block(p_.width, p_.threads / p_.width);
-    const dim3 grid(blocks_for(l_.problem.outputs, int64_t{p_.width} * kVector), p_.segments);
+    const auto columns = matrix();
+    const dim3 grid(blocks_for(columns.order.count, int64_t{p_.width} * kVector), p_.segments);
     const auto kernel = sum_columns<kVector, kRows, kOneStride, In, Acc, Out>;
     const size_t bytes = counter_bytes<kVector>(p_.width, p_.tiles);
     allow_shared(kernel, bytes);
-    kernel<<<grid, block, bytes, stream_>>>(matrix());
+    start(kernel, grid, block, bytes, columns);
     return true;
   }
 
@@ -146,13 +147,12 @@ class Launcher {
     const Problem& p = l_.problem;
     const FewRows<In, Out> rows{.data = data(),
                                 .result = result(),
-                                .outputs = p.outputs,
                                 .n = static_cast<int>(p.n),
                                 .stride = p.reduced.stride[0],
-                                .columns = p.columns};
+                                .order = column_order(p, p_.chunk)};
     const auto kernel = p.columns.dims == 1 ? sum_few_rows<kVector, kRows, kParts, true, In, Acc, Out>
                                             : sum_few_rows<kVector, kRows, kParts, false, In, Acc, Out>;
-    kernel<<<blocks_for(p.outputs * kParts, int64_t{p_.threads} * kVector), p_.threads, 0, stream_>>>(rows);
+    start(kernel, blocks_for(rows.order.count * kParts, int64_t{p_.threads} * kVector), p_.threads, 0, rows);
     return true;
   }
 
@@ -166,8 +166,8 @@ class Launcher {
     const auto all = Divisor::of(count(every, 0, every.dims));
     const bool straight = a.reduced.size[0].value >= kLineLoads<sizeof(In)>;
     const auto kernel = straight ? sum_lines<true, In, Acc> : sum_lines<false, In, Acc>;
-    kernel<<<blocks_for(all.value * blocks_for(a.length, a.at_once), kLineThreads), kLineThreads, 0, stream_>>>(
-        a, all, lines, places);
+    start(kernel, blocks_for(all.value * blocks_for(a.length, a.at_once), kLineThreads), kLineThreads, 0, a, all, lines,
+          places);
     return true;
   }
 
@@ -178,8 +178,8 @@ class Launcher {
     const int64_t windows = blocks_for(int64_t{a.at_once} * a.length, a.window);
     const auto bytes = static_cast<size_t>(tile_bytes(windows * a.window, sizeof(In)));
     allow_shared(kernel, bytes);
-    kernel<<<l_.problem.outputs * blocks_for(a.lines, a.at_once), p_.threads, bytes, stream_>>>(
-        a, l_.problem.columns, l_.problem.places, p_.gap);
+    start(kernel, l_.problem.outputs * blocks_for(a.lines, a.at_once), p_.threads, bytes, a, l_.problem.columns,
+          l_.problem.places, p_.gap);
     return true;
   }
 
@@ -189,7 +189,6 @@ class Launcher {
     const Across<In, Acc> a = across();
     const auto tiles = blocks_for(a.lines, a.at_once);
     const Staging<In> staging{.tiles = Divisor::of(tiles),
-                              .length = Divisor::of(a.length),
                               .words = Divisor::of(p_.width),
                               .pitch = p_.pitch,
                               .turn_gap = p_.turn_gap,
@@ -197,7 +196,7 @@ class Launcher {
     const auto bytes = static_cast<size_t>(staged_bytes(a.length, p_.pitch));
     const auto kernel = p_.turn_gap > 0 ? sum_staged_tiles<true, In, Acc> : sum_staged_tiles<false, In, Acc>;
     allow_shared(kernel, bytes);
-    kernel<<<p.outputs * tiles, p_.threads, bytes, stream_>>>(a, p.columns, p.places, staging);
+    start(kernel, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places, staging);
     return true;
   }
 
@@ -209,11 +208,17 @@ class Launcher {
     const size_t sums =
         std::min(p_.tiles, kNarrowTiles<kColumns, Acc>) * (p_.threads / kWarpSize) * kColumns * sizeof(Acc);
     const size_t bytes = std::max(sums, counter_bytes<1>(kWidth, 1));
-    sum_narrow_columns<kColumns, In, Acc, Out><<<grid, dim3(kWidth, p_.threads / kWidth), bytes, stream_>>>(matrix());
+    start(sum_narrow_columns<kColumns, In, Acc, Out>, grid, dim3(kWidth, p_.threads / kWidth), bytes, matrix());
     return true;
   }
 
  private:
+  /// What it returns is the last error too, which status() asks for.
+  template <typename Kernel, typename... Arguments>
+  void start(Kernel kernel, dim3 grid, dim3 block, size_t bytes, const Arguments&... arguments) const {
+    launch_early(kernel, grid, block, bytes, stream_, arguments...);
+  }
+
   /// More than 48 KiB of shared memory have to be asked for: always as much as any plan needs, so that threads that
   /// launch different plans of a kernel at the same time agree.
   template <typename Kernel>
@@ -276,12 +281,10 @@ class Launcher {
     const Problem& p = l_.problem;
     return {.data = data(),
             .result = result(),
-            .outputs = p.outputs,
             .n = p.n,
             .slots = l_.slots,
             .batches = p_.tiles,
-            .columns = p.columns,
-            .places = p.places,
+            .order = column_order(p, p_.chunk),
             .reduced = p.reduced};
   }
 
@@ -379,7 +382,8 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
                     kernel.template staged_rows<16>() || kernel.template staged_rows<32>());
     case Family::few_rows:
       return status(kernel.template few_rows<kVector, 2, 1>() || kernel.template few_rows<kVector, 4, 1>() ||
-                    kernel.template few_rows<kVector, 8, 1>() || kernel.template few_rows<1, 8, 1>() ||
+                    kernel.template few_rows<kVector, 8, 1>() || kernel.template few_rows<1, 2, 1>() ||
+                    kernel.template few_rows<1, 4, 1>() || kernel.template few_rows<1, 8, 1>() ||
                     kernel.template few_rows<1, 8, 2>() || kernel.template few_rows<1, 8, 4>() ||
                     kernel.template few_rows<1, 8, 8>());
     case Family::narrow_columns:

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "early_start.cuh"
 #include "sum/columns.cuh"
 #include "sum/fold.cuh"
 #include "sum/plan.h"
@@ -154,6 +155,7 @@ constexpr int kNarrowBlocks = sizeof(Acc) == 8 && !std::is_integral_v<Acc> && kC
 template <int kColumns, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, kNarrowBlocks<kColumns, Acc>)
     sum_narrow_columns(const __grid_constant__ Columns<In, Acc, Out> c) {
+  wait_for_stream();
   using N = Narrow<kColumns, In>;
   constexpr int kTiles = kNarrowTiles<kColumns, Acc>;
   static_assert(kTiles * kNarrowWarps * kColumns * sizeof(Acc) <= 32 << 10);

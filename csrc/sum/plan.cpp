@@ -187,23 +187,41 @@ bool fit(const Problem& p, int64_t segments, int64_t most) {
   return segments == 1 || segments <= std::min(most, max_slots(p.accumulate_size) / p.outputs);
 }
 
+/// Plan::chunk, where columns are one segment.
+///
+/// Of few rows the stores are what takes time, and lanes that store each to a sector of its own: sums of (8000, 3000,
+/// 2) float32 over dimension 2, held reversed, take 410 us in the order of memory, 77 in chunks; (95631, 90, 2) 203,
+/// and 67, 71, 128 and 129 in chunks of 8, 16, 32 and 64. Of many rows short loads cost more, (1000, 1000, 100) 91 and
+/// 170 us, unless so many columns come between neighbours of the result that their sector leaves L2 before it is whole
+/// (H200).
+int chunk_of(const Problem& p) {
+  constexpr int kChunk = 16;
+  const Strides& places = p.places;
+  if (places.dims == 1 || places.dims == kMaxDims || p.columns.size[0].value < 2 * kChunk) return 0;
+  const int next = static_cast<int>(std::min_element(places.stride, places.stride + places.dims) - places.stride);
+  if (next == 0) return 0;  // neighbours in memory are neighbours in the result
+  return p.n <= kFewRows || count(p.columns, 0, next) > 1 << 15 ? kChunk : 0;
+}
+
 /// Family::few_rows, or none if that does not fit. vector: columns a thread could take.
 std::optional<Plan> plan_few_rows(const Problem& p, int vector) {
   // One column a thread, in parts, wins for little data: (32, 16384) float32 takes 2.27 us, as columns 2.51; (8, 4096)
   // 1.57, four columns a thread 1.68, but (4, 4096) 1.55 and 1.54 (H200).
   const bool little = p.n * p.outputs <= int64_t{1} << 19;
-  const bool side_by_side = p.columns.stride[0] == 1 && p.places.dims == 1;
-  if (p.kernels != Kernels::every || p.reduced.dims != 1 || !side_by_side) return std::nullopt;
-  Plan plan{.family = Family::few_rows, .vector = 1, .loads = kFewRows, .tiles = 1, .segments = 1};
-  if (p.n <= (little ? kFewRows / 2 : kFewRows) && (vector == 1 || p.result_aligned)) {
+  const bool permuted = p.places.dims > 1;
+  if (p.kernels != Kernels::every || p.reduced.dims != 1) return std::nullopt;
+  if (p.columns.stride[0] != 1 && !permuted) return std::nullopt;
+  Plan plan{
+      .family = Family::few_rows, .vector = 1, .loads = kFewRows, .tiles = 1, .chunk = chunk_of(p), .segments = 1};
+  if (p.n <= (little && !permuted ? kFewRows / 2 : kFewRows) && (vector == 1 || permuted || p.result_aligned)) {
     plan.threads = 256;
     plan.width = kWarpSize;
     plan.vector = vector;
-    if (vector > 1) plan.loads = static_cast<int>(std::max<int64_t>(2, ceil_power(p.n)));
+    if (vector > 1 || permuted) plan.loads = static_cast<int>(std::max<int64_t>(2, ceil_power(p.n)));
     return plan;
   }
   const int64_t parts = ceil_power(ceil_div(p.n, kFewRows));
-  if (parts > kMaxFewRowsParts || !little) return std::nullopt;
+  if (parts > kMaxFewRowsParts || !little || permuted) return std::nullopt;
   plan.threads = 64;
   plan.width = static_cast<int>(kWarpSize / parts);
   return plan;
@@ -255,6 +273,7 @@ struct Groups {
             .vector = vector,
             .loads = rows,
             .tiles = static_cast<int>(tiles),
+            .chunk = segments == 1 ? chunk_of(p) : 0,
             .segments = static_cast<int>(segments)};
   }
 };
@@ -544,7 +563,6 @@ std::optional<Plan> stage(const Problem& p, const Lines& lines, Plan plan) {
   plan.family = Family::staged_tiles;
   plan.width = static_cast<int>(ceil_div(run + kSpare / 2, 16));
   plan.pitch = staged_pitch(row + kSpare, r.stride[0] * size, lines.length, p.element_size);
-  plan.gap = 0;
   if (staged_bytes(lines.length, plan.pitch) > kMaxTileBytes) return std::nullopt;
   // As many threads as copy most of a tile at once: (7284, 86, 5) held (7284, 5, 86) takes 9.5 us with 128
   // threads, 14.8 with 64 (H200).
@@ -570,14 +588,15 @@ std::optional<Plan> plan_tiles(const Problem& p, const Lines& lines, int multipr
   const int64_t leaves = ceil_div(at_once * lines.length, window()) * window();
   if (!have_room(p, window()) || tile_bytes(leaves, p.element_size) > kMaxTileBytes) return std::nullopt;
   const int64_t threads = ceil_power(leaves / (are_few() ? 16 : 48));
-  const Plan plan{.family = Family::tiles,
-                  .threads = static_cast<int>(std::clamp<int64_t>(threads, 64, kTileThreads)),
-                  .tiles = static_cast<int>(at_once),
-                  .segments = 1,
-                  .line = lines.dim,
-                  .window = static_cast<int>(window()),
-                  .gap = tile_gap(lines.length, p.element_size)};
-  return stage(p, lines, plan).value_or(plan);
+  Plan plan{.family = Family::tiles,
+            .threads = static_cast<int>(std::clamp<int64_t>(threads, 64, kTileThreads)),
+            .tiles = static_cast<int>(at_once),
+            .segments = 1,
+            .line = lines.dim,
+            .window = static_cast<int>(window())};
+  if (const auto staged = stage(p, lines, plan)) return *staged;
+  plan.gap = tile_gap(lines.length, p.element_size);
+  return plan;
 }
 
 }  // namespace
@@ -592,15 +611,20 @@ Plan make_plan(const Problem& p, int multiprocessors) {
     }
   }
   if (const auto lines = lines_across(p)) {
-    // Windows longer than half a line are loaded up to their ends three times, so tiles come before these; but not of
-    // lines in several dimensions, where tiles divide for each element. Full sums of float32: (198, 4690, 21, 4) held
-    // (4, 21, 198, 4690) 182 us along lines, 601 in tiles; (704, 845, 15, 8) of float16 held (704, 8, 15, 845) 130 and
-    // 619 (H200).
+    // Windows longer than half a line are loaded up to their ends three times, so tiles come before these; but neither
+    // of lines in several dimensions, where tiles divide for each element, nor element by element. Full sums of
+    // float32: (198, 4690, 21, 4) held (4, 21, 198, 4690) 182 us along lines, 601 in tiles; (704, 845, 15, 8) of
+    // float16 held (704, 8, 15, 845) 130 and 619 (H200).
     constexpr auto kAny = int64_t{1} << 31;
     const int64_t most = lines->dim == 1 ? lines->length / 2 : kAny;
     if (const auto plan = plan_lines(p, *lines, most, multiprocessors)) return *plan;
-    if (const auto plan = plan_tiles(p, *lines, multiprocessors)) return *plan;
-    if (const auto plan = plan_lines(p, *lines, kAny, multiprocessors)) return *plan;
+    const auto tiles = plan_tiles(p, *lines, multiprocessors);
+    const auto any = plan_lines(p, *lines, kAny, multiprocessors);
+    // Of float64, (13, 37485, 86) held reversed takes 654 us element by element, 170 along lines; but (6, 44981, 3, 80)
+    // held (6, 80, 44981, 3), where windows are longer than lines, 246 and 428 (H200).
+    const bool one_by_one = tiles && tiles->family == Family::tiles;
+    if (any && (!tiles || (one_by_one && any->window <= lines->length))) return *any;
+    if (tiles) return *tiles;
   }
   // Lanes go along the smaller stride, but a block an output needs enough elements to be worth it.
   const bool along_reduced = p.n >= 128 && std::abs(p.reduced.stride[0]) < std::abs(p.columns.stride[0]);

@@ -45,7 +45,7 @@ enum class Family {
   small_rows,      // short_rows.cuh: some lanes an output
   staged_rows,     // short_rows.cuh: tiles of many outputs in shared memory
   columns,         // columns.cuh: outputs side by side
-  few_rows,        // columns.cuh, for up to 64 rows
+  few_rows,        // columns.cuh, for up to 64 rows, or 8 of outputs that are permuted
   narrow_columns,  // narrow_columns.cuh: 2 to 32 outputs side by side, in memory without a gap
   lines,           // across.cuh: the order runs across memory, along lines of many elements
   staged_tiles,    // tiles.cuh: the same along short lines, of which some hundred bytes lie side by side
@@ -73,6 +73,7 @@ struct Plan {
   int loads = 0;   // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows; lines: elements
   int tiles = 0;   // that many such loads a thread, a power of two; staged_rows: rows of a tile; lines: elements of a
                    // line that a thread takes, whole windows; staged_tiles, tiles: lines of a tile
+  int chunk = 0;   // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
   int segments = 0;  // blocks an output, or a block's width of outputs; 0: more than any plan covers
   // Order across memory:
   int line = 0;      // the dimension of Problem::reduced from line to line

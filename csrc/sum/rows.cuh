@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include "early_start.cuh"
 #include "sum/fold.cuh"
 #include "sum/slots.cuh"
 #include "sum/sources.cuh"
@@ -84,6 +85,7 @@ template <int kThreads, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_warp(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Where where,
              Out* __restrict__ result) {
+  wait_for_stream();
   using Acc = typename Source::Acc;
   const unsigned lane = threadIdx.x % kWarpSize;
   const int64_t output = int64_t{blockIdx.x} * (kThreads / kWarpSize) + threadIdx.x / kWarpSize;
@@ -101,6 +103,7 @@ template <int kThreads, bool kBatched, typename Source, typename Where, typename
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_block(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Where where,
               Out* __restrict__ result) {
+  wait_for_stream();
   using Acc = typename Source::Acc;
   constexpr int kWarps = kThreads / kWarpSize;
   const unsigned lane = threadIdx.x % kWarpSize;
@@ -135,6 +138,7 @@ template <int kThreads, bool kBatched, typename Source, typename Where, typename
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_grid(const __grid_constant__ Source source, int64_t outputs, int64_t n, int tiles, void* slot_memory,
              const __grid_constant__ Where where, Out* __restrict__ result) {
+  wait_for_stream();
   using Acc = typename Source::Acc;
   constexpr int kWarps = kThreads / kWarpSize;
   constexpr int kGroups = kMaxBlocks / kWarpSize;

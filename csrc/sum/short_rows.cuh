@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "early_start.cuh"
 #include "sum/fold.cuh"
 #include "sum/plan.h"
 
@@ -42,6 +43,7 @@ constexpr int kTinyItems =
 /// Rows of kN elements without a gap. data and result: multiples of 16 bytes.
 template <int kN, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256) sum_tiny_rows(const __grid_constant__ ShortRows<In, Out> r) {
+  wait_for_stream();
   constexpr NarrowItem kItem = kWholeRows<kN, sizeof(In)>;
   constexpr int kItems = kTinyItems<kN, In, Out>;
   constexpr int kRows = kItem.rows;
@@ -94,6 +96,7 @@ __global__ void __launch_bounds__(256) sum_tiny_rows(const __grid_constant__ Sho
 template <int kLanes, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256)
     sum_small_rows(const __grid_constant__ ShortRows<In, Out> r, const __grid_constant__ Places places) {
+  wait_for_stream();
   constexpr int kLoads = kLanes < 4 ? kLanes : 4;
   constexpr int kRowsALoad = kWarpSize / kLanes;
   const unsigned lane = threadIdx.x % kWarpSize;
@@ -151,6 +154,7 @@ __device__ Acc fold_staged(const In* element, int n, bool has_row) {
 template <int kLanes, typename Where, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kStagedThreads)
     sum_staged_rows(const __grid_constant__ ShortRows<In, Out> r, const __grid_constant__ Where where) {
+  wait_for_stream();
   constexpr int kWords = kTileBytes / kLoadBytes;
   __shared__ uint4 tile[kWords];
   const int64_t first = int64_t{blockIdx.x} * r.tile_rows;

@@ -9,7 +9,8 @@
 // single-copy atomic: who sees the tag sees the 4 bytes that were stored with it. Nothing else is handed over, so no
 // order between different words is needed, and no fence. The collector empties a word after it has read it full, in
 // program order to the same location; nobody else writes that word in this launch. The next launch that uses the same
-// slots comes later on the same stream (or in the same captured chain), so it sees them empty.
+// slots comes later on the same stream (or in the same captured chain) and waits for this one before it touches memory
+// (early_start.cuh), so it sees them empty.
 //
 // Why it ends: the collector of an output is its block with the highest index. Blocks are started in the order of their
 // index, so by the time it runs every block that it waits for has started; those that collect themselves, for outputs

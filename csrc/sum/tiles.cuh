@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "early_start.cuh"
 #include "sum/across.cuh"
 #include "sum/fold.cuh"
 #include "sum/plan.h"
@@ -25,10 +26,15 @@ namespace reduce_ops::sum {
 constexpr int kCopies = 8;
 static_assert(kMinWindow % kPart == 0 && kMaxTileWindow <= kPart * kWarpSize);
 
+/// x / power, a power of two.
+__device__ inline unsigned divide_by_power(unsigned x, unsigned power) {
+  return x >> (__ffs(static_cast<int>(power)) - 1);
+}
+
 /// The first window of a tile.
 template <typename In, typename Acc>
 __device__ unsigned first_window(const Across<In, Acc>& a, unsigned first_line) {
-  return first_line * a.length >> (__ffs(static_cast<int>(a.window)) - 1);
+  return divide_by_power(first_line * a.length, a.window);
 }
 
 /// By all threads of a block, the nodes of the windows of a tile. read(leaf, x) brings kPart leaves of it.
@@ -36,7 +42,6 @@ template <typename Acc, typename Read>
 __device__ void fold_tile(unsigned leaves, unsigned window, Acc* nodes, const Read& read) {
   const unsigned lane = threadIdx.x % kWarpSize;
   const unsigned parts = window / kPart;  // up to kWarpSize
-  const int log2_parts = __ffs(static_cast<int>(parts)) - 1;
   const unsigned every = (leaves + window - 1) / kPart & ~(parts - 1);
   for (unsigned i = threadIdx.x - lane; i < every; i += blockDim.x) {
     const unsigned part = min(i + lane, every - 1);
@@ -44,7 +49,7 @@ __device__ void fold_tile(unsigned leaves, unsigned window, Acc* nodes, const Re
     read(part * kPart, x);
     Acc node = fold_array<kPart>(x);
     for (unsigned mask = 1; mask < parts; mask *= 2) node += shuffle_xor(node, mask);
-    if ((lane & (parts - 1)) == 0 && i + lane < every) nodes[part >> log2_parts] = node;
+    if ((lane & (parts - 1)) == 0 && i + lane < every) nodes[divide_by_power(part, parts)] = node;
   }
 }
 
@@ -55,6 +60,7 @@ template <bool kDown, typename In, typename Acc>
 __global__ void __launch_bounds__(kTileThreads)
     sum_tiles(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strides kept,
               const __grid_constant__ Strides places, int gap) {
+  wait_for_stream();
   constexpr unsigned kLoads = sizeof(In) <= 4 ? 16 : 8;
   extern __shared__ uint4 shared[];
   In* const tile = reinterpret_cast<In*>(shared);
@@ -124,7 +130,6 @@ __global__ void __launch_bounds__(kTileThreads)
 template <typename In>
 struct Staging {
   Divisor tiles;  // of an output
-  Divisor length;
   Divisor words;  // of a run, at most
   int pitch;
   int turn_gap;   // bytes
@@ -137,6 +142,7 @@ template <bool kTurns, typename In, typename Acc>
 __global__ void __launch_bounds__(kTileThreads)
     sum_staged_tiles(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strides kept,
                      const __grid_constant__ Strides places, const __grid_constant__ Staging<In> s) {
+  wait_for_stream();
   constexpr int kSize = static_cast<int>(sizeof(In));
   extern __shared__ uint4 shared[];
   const unsigned output = s.tiles.divide(blockIdx.x);
@@ -160,7 +166,7 @@ __global__ void __launch_bounds__(kTileThreads)
     int row, line, turn;
   };
   const auto find = [&](int leaf) -> Place {
-    const auto line = static_cast<int>(s.length.divide(leaf));
+    const auto line = static_cast<int>(a.reduced.size[0].divide(leaf));
     return {leaf - line * length, line, kTurns ? static_cast<int>(a.reduced.size[1].divide(before + line)) : 0};
   };
   const auto place_of = [&](int row, int line, int t) {
@@ -184,7 +190,7 @@ __global__ void __launch_bounds__(kTileThreads)
       for (unsigned u = 0; u < kCopies; ++u) {
         const unsigned i = first + u * blockDim.x;
         const unsigned run = s.words.divide(i);
-        const int t = kTurns ? static_cast<int>(s.length.divide(run)) : 0;
+        const int t = kTurns ? static_cast<int>(a.reduced.size[0].divide(run)) : 0;
         const int row = static_cast<int>(run) - t * length;
         const int line = kTurns ? max(t * turn - before, 0) : 0;
         const int behind = kTurns ? min((t + 1) * turn - before, lines) : lines;
