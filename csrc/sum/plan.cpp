@@ -619,11 +619,11 @@ Plan make_plan(const Problem& p, int multiprocessors) {
     const int64_t most = lines->dim == 1 ? lines->length / 2 : kAny;
     if (const auto plan = plan_lines(p, *lines, most, multiprocessors)) return *plan;
     const auto tiles = plan_tiles(p, *lines, multiprocessors);
+    if (tiles && tiles->family == Family::staged_tiles) return *tiles;
     const auto any = plan_lines(p, *lines, kAny, multiprocessors);
     // Of float64, (13, 37485, 86) held reversed takes 654 us element by element, 170 along lines; but (6, 44981, 3, 80)
     // held (6, 80, 44981, 3), where windows are longer than lines, 246 and 428 (H200).
-    const bool one_by_one = tiles && tiles->family == Family::tiles;
-    if (any && (!tiles || (one_by_one && any->window <= lines->length))) return *any;
+    if (any && (!tiles || any->window <= lines->length)) return *any;
     if (tiles) return *tiles;
   }
   // Lanes go along the smaller stride, but a block an output needs enough elements to be worth it.
