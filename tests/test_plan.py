@@ -139,10 +139,12 @@ def test_neighbouring_threads_take_neighbouring_elements_of_permuted_dimensions(
         ((145, 81, 7876), "lines", 256, 64),
         ((16, 81, 7876), "lines", 192, 32),
         ((8, 81, 7876), "lines", 96, 32),
-        ((3, 81, 7876), "lines", 64, 32),
+        ((3, 81, 7876), "lines", 32, 32),
         ((2000, 81, 177), "lines", 256, 32),
         ((2000, 81, 176), "lines", 256, 32),
-        ((2000, 81, 32), "lines", 256, 32),
+        ((2000, 81, 73), "lines", 256, 32),
+        ((2000, 81, 72), "staged_tiles", 32, 32),
+        ((2000, 81, 32), "staged_tiles", 64, 64),
         ((2000, 81, 31), "staged_tiles", 64, 64),
         ((2000, 81, 2), "staged_tiles", 512, 512),
         ((184, 81, 15), "staged_tiles", 32, 32),
@@ -205,10 +207,46 @@ def test_lines_in_two_dimensions() -> None:
         assert (p.family, p.window) == (family, 128)
 
 
-def test_lines_as_long_as_a_window_come_before_tiles_element_by_element() -> None:
-    for length, family in ((86, "lines"), (64, "lines"), (63, "tiles")):
-        p = plan(meta(length, 37_485, 13, dtype=torch.float64).permute(2, 1, 0))
-        assert (p.family, p.window) == (family, 64)
+def test_lines_come_before_tiles_element_by_element() -> None:
+    """Unless they lie side by side, and windows are longer."""
+    for length in (86, 64, 63, 40, 20):
+        assert plan(meta(length, 37_485, 13, dtype=torch.float64).permute(2, 1, 0)).family == "lines"
+    for matrices, family, window in ((30_000, "lines", 32), (300_000, "tiles", 128)):
+        p = plan(meta(matrices, 50, 5, dtype=torch.float64).transpose(1, 2))
+        assert (p.family, p.window) == (family, window)
+
+
+def test_lines_may_turn_often() -> None:
+    for held in ((3, 5, 2425, 2703), (2, 2, 2, 2, 90, 40), (4, 3, 9219, 61)):
+        assert plan(meta(*held).permute(*reversed(range(len(held))))).family == "lines"
+    assert plan(meta(6, 83, 16284, 5, dtype=torch.bfloat16).permute(1, 2, 0, 3)).family == "lines"
+
+
+def test_what_a_line_is_may_be_chosen() -> None:
+    """Short lines that are all of the memory, or long ones of which few bytes lie side by side."""
+    for shape, dtype, family, window in (
+        *(((10, 96_560, 40), torch.float32, "lines", 32), ((10, 96_560, 20), torch.float32, "lines", 64)),
+        *(((8, 1_000_000, 9), torch.float16, "lines", 64), ((2, 1_000_000, 9), torch.float16, "tiles", 512)),
+    ):
+        p = plan(meta(*reversed(shape), dtype=dtype).permute(2, 1, 0))
+        assert (p.family, p.window) == (family, window)
+
+
+def test_lines_have_no_more_dimensions_than_a_kernel_takes() -> None:
+    strides = (12, 10368, 72, 864, 144, 20736, 5184, 6, 1, 41472, 288, 1728, 2, 24, 82944)
+    p = plan(meta(2**10 * 3**5).as_strided((2,) * 10 + (3,) * 5, strides), list(range(10, 15)))
+    assert p.family == "columns"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "loads"),
+    [(torch.bfloat16, 32), (torch.float32, 32), (torch.float64, 16), (torch.complex128, 8)],
+    ids=str,
+)
+def test_little_data_along_lines(dtype: torch.dtype, loads: int) -> None:
+    """A lane takes one window, of what it loads at once."""
+    p = plan(meta(300, 300, dtype=dtype).t())
+    assert (p.family, p.loads, p.window, p.tiles) == ("lines", loads, loads, loads)
 
 
 def test_chunks_of_columns_whose_neighbours_are_none_in_the_result() -> None:
@@ -390,7 +428,10 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.window & (p.window - 1) == 0
         assert p.loads <= p.window <= 16 * p.loads
         assert p.tiles % p.window == 0
-        assert p.tiles >= 2 * p.window
+        assert p.tiles >= p.window
+        places = (768 if x.element_size() <= 4 else 512) * multiprocessors  # of threads
+        little = outputs * n < 64 * places / 2  # 64 elements a thread leave half of them free
+        assert little or (p.tiles >= 2 * p.window and p.window >= 32)
     elif p.family in ("staged_tiles", "tiles"):
         assert n >= 512
         assert p.threads in (64, 128, 256)

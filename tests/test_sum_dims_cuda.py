@@ -320,7 +320,7 @@ def test_many_tiles_a_block(columns: int, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64, torch.complex128], ids=str)
-@pytest.mark.parametrize("length", [2, 3, 5, 8, 15, 16, 17, 31, 33, 60])
+@pytest.mark.parametrize("length", [2, 3, 5, 8, 15, 16, 17, 31, 33, 60, 72])
 def test_tiles_in_shared_memory(length: int, dtype: torch.dtype) -> None:
     """Short lines that lie in runs of any length, that begin anywhere, also where the memory ends."""
     for turn, outer in ((31, 1), (32, 40), (33, 40), (100, 9), (119, 70), (513, 3), (1024, 2), (5000, 1), (4999, 3)):
@@ -329,6 +329,41 @@ def test_tiles_in_shared_memory(length: int, dtype: torch.dtype) -> None:
             x, on_gpu = (m[offset:].view(outer, length, turn).transpose(1, 2) for m in (memory, memory.cuda()))
             assert_same_bits(reduce_ops.sum(on_gpu), reduce_ops.sum(x), (turn, outer, offset))
             assert_same_bits(reduce_ops.sum(on_gpu, (1, 2)), reduce_ops.sum(x, (1, 2)), (turn, outer, offset))
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128], ids=str
+)
+@pytest.mark.parametrize("inner", [(2,), (31,), (3, 5), (15, 2), (2, 2, 2, 2), (5, 6), (7, 3, 2), (2, 17)], ids=str)
+def test_lines_that_turn_often(inner: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Along dimensions shorter than what a lane loads at once, one or several."""
+    for outer in ((40, 33), (9, 4, 50), (33, 300), (70, 2, 20)):
+        shape = (*outer, *inner)
+        for offset in (0, 1):
+            memory = random_values(offset + math.prod(shape), dtype)
+            x, on_gpu = (
+                y[offset:].view(shape[::-1]).permute(*reversed(range(len(shape)))) for y in (memory, memory.cuda())
+            )
+            assert torch.ops.reduce._plan(on_gpu, multiprocessors=132)[0] == "lines"
+            assert_same_bits(reduce_ops.sum(on_gpu), reduce_ops.sum(x), (shape, offset))
+
+
+TURNING = {
+    "nothing around": Kind((6, 5, 3000), None, lambda x: x.permute(2, 1, 0)),
+    "several outputs": Kind((3, 6, 5, 300, 40), (1, 2, 3, 4), lambda x: x.permute(0, 4, 3, 2, 1)),
+    "permuted outputs": Kind((2, 3, 6, 5, 30, 40), (2, 3, 4, 5), lambda x: x.permute(1, 0, 5, 4, 3, 2)),
+    "one element again and again": Kind((300, 40), None, lambda x: x.t().unsqueeze(-1).expand(40, 300, 3)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("kind", TURNING.values(), ids=TURNING)
+def test_lines_of_any_layout_that_turn_often(kind: Kind, dtype: torch.dtype) -> None:
+    for offset in (0, 3):
+        memory = random_values(offset + math.prod(kind.shape), dtype)
+        x, on_gpu = (kind.view(m[offset:].view(kind.shape)) for m in (memory, memory.cuda()))
+        assert torch.ops.reduce._plan(on_gpu, kind.dim, multiprocessors=132)[0] == "lines"
+        assert_same_bits(reduce_ops.sum(on_gpu, kind.dim), reduce_ops.sum(x, kind.dim), offset)
 
 
 STAGED = {

@@ -11,8 +11,9 @@
 //
 // - Short lines (tiles.cuh): a block takes a tile of them in shared memory.
 //
-// What limits it: a load of long lines brings one element a lane, and a fifth or more of them are loaded twice, from a
-// cache: 2.8 to 3 TB/s of float32 and 2 of float16 on an H200. Short lines take some 20 instructions an element.
+// What limits it: what a warp loads along long lines begins anywhere in a sector, and a fifth or more of the elements
+// are loaded twice, so that 1.6 times the bytes of float32 and 1.9 times those of float16 come from L2, at 70 to 86 %
+// of its rate: 2.8 to 3 TB/s of float32 and 2 of float16 on an H200. Short lines take some 20 instructions an element.
 
 #pragma once
 
@@ -72,15 +73,27 @@ __device__ Acc fold_in_phase(const Acc (&x)[kCount], Acc (&before)[kLevels], uns
 
 /// By a thread for each line of each output and each segment of at_once elements: the windows that begin there. Lines
 /// are taken in the order of memory, `all` of them, whichever output they belong to; `places` are those that they have
-/// output by output. kStraight: the innermost dimension is as long as the loads of a lane, or else it and the next one
-/// are.
+/// output by output. kStraight: the innermost dimension is as long as the loads of a lane. If it is not, as many as are
+/// not make up `turn`, and where the elements of a turn and of those behind it lie is a table in shared memory: for up
+/// to 31 in a turn, lanes in different places of it meet in no bank.
 template <bool kStraight, typename In, typename Acc>
 __global__ void __launch_bounds__(kLineThreads)
     sum_lines(const __grid_constant__ Across<In, Acc> a, Divisor all, const __grid_constant__ Strides lines,
-              const __grid_constant__ Places places) {
+              const __grid_constant__ Places places, Divisor turn, int turn_dims) {
   wait_for_stream();
   constexpr int kLoads = kLineLoads<sizeof(In)>;
   constexpr int kLevels = kLog2<kLoads>;
+  __shared__ unsigned offset_in_turns[2 * kLoads];
+  if (!kStraight) {
+    if (const unsigned i = threadIdx.x; i < 2 * kLoads) {
+      const unsigned turns = turn.divide(i);
+      const auto to_next = static_cast<unsigned>(a.reduced.stride[turn_dims]);
+      const auto in_turn =
+          static_cast<unsigned>(a.reduced.offset_of_small(i - turns * static_cast<unsigned>(turn.value)));
+      offset_in_turns[i] = turns * to_next + in_turn;
+    }
+    __syncthreads();
+  }
   const unsigned thread = blockIdx.x * kLineThreads + threadIdx.x;
   const unsigned segment = all.divide(thread);
   const unsigned begin = segment * a.at_once;  // in the line
@@ -97,16 +110,18 @@ __global__ void __launch_bounds__(kLineThreads)
   if ((first + a.window - 1) / a.window == past_window) return;
   Acc* const nodes = a.nodes + output * a.windows;
 
-  // The next leaf is at p. In to_turn leaves the innermost dimension turns, in to_next the one around it.
   const In* const data = at - a.reduced.offset_of_small(line * a.length);
-  const int64_t stride = static_cast<int>(a.reduced.stride[0]);
-  const auto turn = static_cast<int>(a.reduced.size[0].value);
-  const auto two_turns = static_cast<int>(turn * a.reduced.size[1].value);
-  const int64_t jump = a.reduced.stride[1] - turn * stride;  // from the end of a turn to the next one
-  const unsigned turns = a.reduced.size[0].divide(first);
-  const In* p = opaque(data + a.reduced.offset_of_small(first));
-  int to_turn = static_cast<int>((turns + 1) * turn - first);
-  int to_next = static_cast<int>((a.reduced.size[1].divide(turns) + 1) * two_turns - first);
+  const unsigned turns = turn.divide(first);
+  auto in_turn = static_cast<int>(first - turns * static_cast<unsigned>(turn.value));
+  const int64_t stride = static_cast<int>(a.reduced.stride[kStraight ? 0 : turn_dims]);
+  const auto size = static_cast<int>(turn.value);
+  // The next leaf is at p, in a straight line, which turns in to_turn leaves; else in the turn there, behind `in_turn`
+  // others, and in to_next leaves the dimension of the turns ends.
+  const In* p = opaque(data + a.reduced.offset_of_small(kStraight ? first : first - in_turn));
+  int to_turn = size - in_turn;
+  const Divisor& next_size = a.reduced.size[turn_dims];
+  const auto next_leaves = static_cast<int>(size * next_size.value);
+  int to_next = static_cast<int>((next_size.divide(turns) + 1) * next_leaves - first);
 
   Acc before[kLevels];
   Acc left[kLineLevels];    // above those levels: of a pair that is not there yet, the first that came,
@@ -133,22 +148,20 @@ __global__ void __launch_bounds__(kLineThreads)
         if (leaf + u < a.n) element[u] = (u < to_turn ? p : next)[u * stride];
       }
       p = next + kLoads * stride;
-      to_turn += (to_turn < kLoads ? turn : 0) - kLoads;  // not so only beyond the last leaf
+      to_turn += (to_turn < kLoads ? size : 0) - kLoads;  // not so only beyond the last leaf
     } else {
+      const unsigned* const offset = offset_in_turns + in_turn;
       const bool ends = to_next < kLoads;
-      const In* const next = ends ? opaque(data + a.reduced.offset_of_small(leaf + to_next)) : p;
+      const In* const next = ends ? opaque(data + a.reduced.offset_of_small(leaf + to_next) - offset[to_next]) : p;
 #pragma unroll
       for (int u = 0; u < kLoads; ++u) {
-        if (u == to_next) p = next;
         element[u] = convert<In>(identity<Acc>());
-        if (leaf + u < a.n) element[u] = *p;
-        p += stride;
-        if (--to_turn == 0) {
-          p += jump;
-          to_turn = turn;
-        }
+        if (leaf + u < a.n) element[u] = (u < to_next ? p : next)[offset[u]];
       }
-      to_next += (ends ? two_turns : 0) - kLoads;
+      const auto passed_turns = static_cast<int>(turn.divide(in_turn + kLoads));
+      p = next + passed_turns * stride;
+      in_turn += kLoads - passed_turns * size;
+      to_next += (ends ? next_leaves : 0) - kLoads;
     }
     Acc x[kLoads];
 #pragma unroll

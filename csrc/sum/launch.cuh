@@ -165,9 +165,13 @@ class Launcher {
     order_by_stride(every, lines, places.strides);
     const auto all = Divisor::of(count(every, 0, every.dims));
     const bool straight = a.reduced.size[0].value >= kLineLoads<sizeof(In)>;
+    static_assert(4 * kMinWindow > kLineLoads<sizeof(In)>, "an output has more elements than a turn");
+    int64_t turn = a.reduced.size[0].value;
+    int turn_dims = 1;
+    while (turn * a.reduced.size[turn_dims].value < kLineLoads<sizeof(In)>) turn *= a.reduced.size[turn_dims++].value;
     const auto kernel = straight ? sum_lines<true, In, Acc> : sum_lines<false, In, Acc>;
     start(kernel, blocks_for(all.value * blocks_for(a.length, a.at_once), kLineThreads), kLineThreads, 0, a, all, lines,
-          places);
+          places, Divisor::of(turn), turn_dims);
     return true;
   }
 

@@ -447,6 +447,11 @@ int64_t lines_side_by_side(const Problem& p, int dim) {
   return in_memory.stride[0] == 0 ? 1 : in_memory.size[0].value;
 }
 
+/// Whether nothing lies between neighbouring lines.
+bool lines_touch(const Strides& reduced, int dim) {
+  return reduced.stride[dim] == (reduced.stride[0] == 1 ? reduced.size[0].value : 1);
+}
+
 /// Nothing if the order does not run across memory, or outputs are short.
 std::optional<Lines> lines_across(const Problem& p) {
   const int closest = line_dim(p.reduced, kSectorBytes / p.element_size);
@@ -459,14 +464,22 @@ std::optional<Lines> lines_across(const Problem& p) {
   const bool beside = p.columns.stride[0] != 0 && std::abs(p.columns.stride[0]) < step;
   if (beside && (step * p.element_size > kSectorBytes || beside_each_other > step)) return std::nullopt;
 
-  // Lines that are long, as a lane goes on beyond the end, and that lie side by side, or sectors are not used in full.
+  // Lines that are long, as a lane goes on beyond the end, and that lie side by side, or sectors are not used in full:
+  // (10, 96560, 40) float32, held reversed, takes 57 us by lines of 40 elements, 110 by ten long ones. But lanes of
+  // tiles, which shorter ones need, take them in their own order: (8, 1000000, 9) float16 by eight long lines 74 us, by
+  // tiles of lines 8 elements apart 262; (2, 5, 2, 479349, 7), of lines 2 apart, 192 and 111 (H200).
   Lines lines{};
   double best = 0;
   for (int dim = closest; dim > 0; --dim) {
     const int64_t length = count(p.reduced, 0, dim);
-    const auto bytes = static_cast<double>(lines_side_by_side(p, dim) * p.element_size);
-    const double used = bytes / (bytes + kSectorBytes) * static_cast<double>(length) /
-                        static_cast<double>(length + line_loads(p.element_size));
+    const int64_t side_by_side = lines_side_by_side(p, dim);
+    if (side_by_side == 0) continue;
+    const auto bytes = static_cast<double>(side_by_side * p.element_size);
+    const bool in_order = p.n >= kMinTiled && length < kMinWindow / 2 && !lines_touch(p.reduced, dim);
+    const double of_sectors = in_order ? 1. / static_cast<double>(std::max<int64_t>(p.reduced.stride[dim], 1))
+                                       : bytes / (bytes + 2 * kSectorBytes);
+    const double used =
+        of_sectors * static_cast<double>(length) / static_cast<double>(length + line_loads(p.element_size));
     if (used <= best) continue;
     best = used;
     lines = {dim, length, p.n / length, beside};
@@ -475,28 +488,28 @@ std::optional<Lines> lines_across(const Problem& p) {
   return lines;
 }
 
-/// Family::lines, or none if lines are short, or there is no room for the nodes of windows up to `most`.
-std::optional<Plan> plan_lines(const Problem& p, const Lines& lines, int64_t most, int multiprocessors) {
+/// Family::lines, or none if there is no room for the nodes.
+std::optional<Plan> plan_lines(const Problem& p, const Lines& lines, int multiprocessors) {
   const int loads = line_loads(p.element_size);
-  const bool is_long = lines.length >= (lines.beside ? 8 : kMinWindow);
-  const bool turns_once = p.reduced.size[0].value * p.reduced.size[1].value >= loads;
   const int64_t all_lines = p.outputs * lines.count;
-  if (!is_long || !turns_once || all_lines >= int64_t{1} << 31) return std::nullopt;
+  if (all_lines >= int64_t{1} << 31) return std::nullopt;
+  const int64_t wave = int64_t{p.element_size <= 4 ? 768 : 512} * multiprocessors;
+  const auto threads = [&](int64_t a_thread) { return all_lines * ceil_div(lines.length, a_thread); };
   // Small windows, as a lane goes on to the end of the last one: a transposed (102147, 517) of float16 takes 53 us with
   // windows of 64, 65 with 128; but long lines of a full sum the next larger ones, for (4097, 4095) 20.7, with 32 22.1.
-  int64_t window = std::max(loads, kMinWindow);
+  // Of little data windows are what a lane loads at once, and a lane may have one alone, for it is how often it waits
+  // that takes time: (300, 300) complex128 5.8 us, with one of 32 leaves 10.7, with two of these 12.9.
+  const bool little = threads(2 * kMinWindow) < wave / 2;
+  int64_t window = little ? loads : std::max(loads, kMinWindow);
   if (p.outputs == 1 && p.element_size <= 4 && lines.length >= 512 && p.n >= 1 << 22) window *= 2;
-  most = std::min<int64_t>(most, loads << kLineLevels);
-  while (2 * window <= most && !have_room(p, window)) window *= 2;
+  while (window < loads << kLineLevels && !have_room(p, window)) window *= 2;
   if (!have_room(p, window)) return std::nullopt;
 
   // 256 elements a thread, fewer where that leaves places for threads free, and more where it makes little more than
   // one wave of them: a transposed (14, 153, 13374) of bfloat16 takes 60 us with 256, 1.1 waves, and 30 with 320
   // (H200).
-  const int64_t wave = int64_t{p.element_size <= 4 ? 768 : 512} * multiprocessors;
-  const auto threads = [&](int64_t a_thread) { return all_lines * ceil_div(lines.length, a_thread); };
   int64_t at_once = std::max<int64_t>(256, 4 * window);
-  while (at_once > 2 * window && threads(at_once) < wave / 2) at_once -= window;
+  while (at_once > (little ? 1 : 2) * window && threads(at_once) < wave / 2) at_once -= window;
   if (threads(at_once) > wave && threads(2 * at_once) <= wave) {
     while (threads(at_once) > wave) at_once += window;
   }
@@ -577,10 +590,10 @@ std::optional<Plan> plan_tiles(const Problem& p, const Lines& lines, int multipr
   // Tiles that give a thread some 50 elements, but are no larger than that takes, and smaller where there would be few:
   // (524288, 22), transposed, takes 25 us in tiles of 128 lines by 64 threads or of 256 by 128, 39 of 256 by 64; (7584,
   // 21) bfloat16 7 us in tiles of 64 lines by 256 threads, 19.8 of 256 by 64 (H200).
-  if (p.n < 512) return std::nullopt;
+  if (p.n < kMinTiled) return std::nullopt;
   int64_t tile = kMinWindow;
   const auto window = [&] { return std::min<int64_t>(tile, kMaxTileWindow); };
-  const auto is_small = [&] { return tile * lines.length * std::max(p.element_size, 4) < 7600; };
+  const auto is_small = [&] { return tile * lines.length * p.element_size < 7600; };
   const auto are_few = [&] { return p.outputs * ceil_div(lines.count, tile) < int64_t{4} * multiprocessors; };
   while (tile < lines.count && is_small() && !are_few()) tile *= 2;
   while (tile < std::max<int64_t>(lines.count, kMaxTileWindow) && !have_room(p, window())) tile *= 2;
@@ -599,6 +612,26 @@ std::optional<Plan> plan_tiles(const Problem& p, const Lines& lines, int multipr
   return plan;
 }
 
+/// The longest windows with which it is better to walk along lines than to take tiles, if there are any.
+int64_t longest_window(const Problem& p, const Lines& lines, const std::optional<Plan>& tiles) {
+  constexpr auto kAny = int64_t{1} << 31;
+  const bool is_long = lines.length >= (lines.beside ? 8 : kMinWindow);
+  if (!tiles) return is_long ? kAny : 0;
+  if (lines.beside) return is_long ? std::max<int64_t>(kMinWindow, lines.length) : 0;
+  // Windows longer than half a line are loaded up to their ends three times. Short lines are better staged anyway:
+  // (780335, 43) of float16, transposed, 28.8 us, along lines 56; (516222, 65) 34 and 40; (335544, 100) 42 and 36
+  // (H200).
+  if (tiles->family == Family::staged_tiles) return lines.length <= kMaxStagedLine ? 0 : lines.length / 2;
+  // Element by element (13, 37485, 86) of float64, held reversed, takes 654 us, along lines 170; but (6, 44981, 3, 80)
+  // held (6, 80, 44981, 3), where lines lie side by side and windows are longer, 246 and 428. Where they do not, a
+  // reversed (10, 96560, 69) of complex64 1139 us, along lines 332 (H200).
+  if (lines.dim == 1) return (lines_touch(p.reduced, 1) ? 1 : 2) * lines.length;
+  // Of lines in several dimensions tiles divide for each element: (198, 4690, 21, 4) held (4, 21, 198, 4690) 601 us,
+  // along lines 182; (704, 845, 15, 8) of float16 held (704, 8, 15, 845) 619 and 130; (83, 16284, 6, 5) of bfloat16
+  // held (6, 83, 16284, 5) 305 and 76 (H200).
+  return is_long ? kAny : 2 * lines.length;
+}
+
 }  // namespace
 
 Plan make_plan(const Problem& p, int multiprocessors) {
@@ -611,19 +644,9 @@ Plan make_plan(const Problem& p, int multiprocessors) {
     }
   }
   if (const auto lines = lines_across(p)) {
-    // Windows longer than half a line are loaded up to their ends three times, so tiles come before these; but neither
-    // of lines in several dimensions, where tiles divide for each element, nor element by element. Full sums of
-    // float32: (198, 4690, 21, 4) held (4, 21, 198, 4690) 182 us along lines, 601 in tiles; (704, 845, 15, 8) of
-    // float16 held (704, 8, 15, 845) 130 and 619 (H200).
-    constexpr auto kAny = int64_t{1} << 31;
-    const int64_t most = lines->dim == 1 ? lines->length / 2 : kAny;
-    if (const auto plan = plan_lines(p, *lines, most, multiprocessors)) return *plan;
     const auto tiles = plan_tiles(p, *lines, multiprocessors);
-    if (tiles && tiles->family == Family::staged_tiles) return *tiles;
-    const auto any = plan_lines(p, *lines, kAny, multiprocessors);
-    // Of float64, (13, 37485, 86) held reversed takes 654 us element by element, 170 along lines; but (6, 44981, 3, 80)
-    // held (6, 80, 44981, 3), where windows are longer than lines, 246 and 428 (H200).
-    if (any && (!tiles || any->window <= lines->length)) return *any;
+    const auto along = plan_lines(p, *lines, multiprocessors);
+    if (along && along->window <= longest_window(p, *lines, tiles)) return *along;
     if (tiles) return *tiles;
   }
   // Lanes go along the smaller stride, but a block an output needs enough elements to be worth it.

@@ -192,11 +192,13 @@ constexpr bool is_narrow(int64_t columns) {
   return (columns >= 2 && columns <= 8) || columns == 12 || columns == 16 || columns == 32;
 }
 
-constexpr int kMinWindow = 32;           // leaves of a node of across.cuh
+constexpr int kMinWindow = 32;           // leaves of a node of across.cuh, but of little data
 constexpr int kMaxTileWindow = 512;      // of tiles
+constexpr int kMinTiled = 512;           // elements of an output that are worth tiles
 constexpr int kPart = 16;                // leaves that a thread of a tile folds at once
 constexpr int kMaxTileBytes = 88 << 10;  // of tiles
 constexpr int kMinStagedRun = 64;        // bytes side by side that are worth copying by words
+constexpr int kMaxStagedLine = 72;       // elements of a line, unless sum_lines cannot take it
 static_assert(kMaxTileBytes <= kCounterBytes);
 constexpr int kTileThreads = 256;  // of a tile, at most
 constexpr int kLineThreads = 256;  // of sum_lines

@@ -161,6 +161,12 @@ int main(int argc, char** argv) {
     shapes.push_back({lines, 4, length, Over::outer_and_columns, 1, 1, 0, 132, Held::rows_side_by_side});
     shapes.push_back({lines, 40, length, Over::outer_and_columns, 0, 1, 0, 132, Held::rows_side_by_side});
   }
+  for (const auto [rows, length] : std::vector<std::pair<int64_t, int64_t>>{{33, 7}, {11, 5}, {9, 2}}) {
+    for (const int64_t lines : {40, 300, 3000}) {  // that turn often
+      shapes.push_back({lines, rows, length, Over::everything, 0, 1, 0, 132, Held::turned});
+      shapes.push_back({lines, rows, length, Over::everything, 1, 2, 1, 132, Held::turned});
+    }
+  }
   for (const auto [rows, length] : std::vector<std::pair<int64_t, int64_t>>{{119, 3}, {33, 5}, {32, 3}, {31, 3}}) {
     shapes.push_back({70, rows, length, Over::everything, 0, 1, 1, /*multiprocessors=*/8, Held::rows_side_by_side});
   }
