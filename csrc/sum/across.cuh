@@ -153,10 +153,16 @@ __global__ void __launch_bounds__(kLineThreads)
       const unsigned* const offset = offset_in_turns + in_turn;
       const bool ends = to_next < kLoads;
       const In* const next = ends ? opaque(data + a.reduced.offset_of_small(leaf + to_next) - offset[to_next]) : p;
+      // Where each load may be missing, ptxas adds the first ones up before it loads the last.
+      if (leaf + kLoads <= a.n) {
 #pragma unroll
-      for (int u = 0; u < kLoads; ++u) {
-        element[u] = convert<In>(identity<Acc>());
-        if (leaf + u < a.n) element[u] = (u < to_next ? p : next)[offset[u]];
+        for (int u = 0; u < kLoads; ++u) element[u] = (u < to_next ? p : next)[offset[u]];
+      } else {
+#pragma unroll
+        for (int u = 0; u < kLoads; ++u) {
+          element[u] = convert<In>(identity<Acc>());
+          if (leaf + u < a.n) element[u] = (u < to_next ? p : next)[offset[u]];
+        }
       }
       const auto passed_turns = static_cast<int>(turn.divide(in_turn + kLoads));
       p = next + passed_turns * stride;
