@@ -498,7 +498,7 @@ std::optional<Plan> plan_lines(const Problem& p, const Lines& lines, int multipr
   // Small windows, as a lane goes on to the end of the last one: a transposed (102147, 517) of float16 takes 53 us with
   // windows of 64, 65 with 128; but long lines of a full sum the next larger ones, for (4097, 4095) 20.7, with 32 22.1.
   // Of little data windows are what a lane loads at once, and a lane may have one alone, for it is how often it waits
-  // that takes time: (300, 300) complex128 5.8 us, with one of 32 leaves 10.7, with two of these 12.9.
+  // that takes time: (194, 404) complex128 5.8 us, with one of 32 leaves 9.8, with two of these 12.5 (H200).
   const bool little = threads(2 * kMinWindow) < wave / 2;
   int64_t window = little ? loads : std::max(loads, kMinWindow);
   if (p.outputs == 1 && p.element_size <= 4 && lines.length >= 512 && p.n >= 1 << 22) window *= 2;
