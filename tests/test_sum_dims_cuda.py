@@ -331,6 +331,14 @@ def test_tiles_in_shared_memory(length: int, dtype: torch.dtype) -> None:
             assert_same_bits(reduce_ops.sum(on_gpu, (1, 2)), reduce_ops.sum(x, (1, 2)), (turn, outer, offset))
 
 
+def assert_taken_by(family: str, kind: Kind, dtype: torch.dtype, offset: int) -> None:
+    """The bits of a view that begins at any element, and which kernels take it."""
+    memory = random_values(offset + math.prod(kind.shape), dtype)
+    x, on_gpu = (kind.view(m[offset:].view(kind.shape)) for m in (memory, memory.cuda()))
+    assert torch.ops.reduce._plan(on_gpu, kind.dim, multiprocessors=132)[0] == family
+    assert_same_bits(reduce_ops.sum(on_gpu, kind.dim), reduce_ops.sum(x, kind.dim), (kind.shape, offset))
+
+
 @pytest.mark.parametrize(
     "dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128], ids=str
 )
@@ -338,14 +346,9 @@ def test_tiles_in_shared_memory(length: int, dtype: torch.dtype) -> None:
 def test_lines_that_turn_often(inner: tuple[int, ...], dtype: torch.dtype) -> None:
     """Along dimensions shorter than what a lane loads at once, one or several."""
     for outer in ((40, 33), (9, 4, 50), (33, 300), (70, 2, 20)):
-        shape = (*outer, *inner)
+        held_reversed = Kind((*inner[::-1], *outer[::-1]), None, lambda x: x.permute(*reversed(range(x.dim()))))
         for offset in (0, 1):
-            memory = random_values(offset + math.prod(shape), dtype)
-            x, on_gpu = (
-                y[offset:].view(shape[::-1]).permute(*reversed(range(len(shape)))) for y in (memory, memory.cuda())
-            )
-            assert torch.ops.reduce._plan(on_gpu, multiprocessors=132)[0] == "lines"
-            assert_same_bits(reduce_ops.sum(on_gpu), reduce_ops.sum(x), (shape, offset))
+            assert_taken_by("lines", held_reversed, dtype, offset)
 
 
 TURNING = {
@@ -360,10 +363,7 @@ TURNING = {
 @pytest.mark.parametrize("kind", TURNING.values(), ids=TURNING)
 def test_lines_of_any_layout_that_turn_often(kind: Kind, dtype: torch.dtype) -> None:
     for offset in (0, 3):
-        memory = random_values(offset + math.prod(kind.shape), dtype)
-        x, on_gpu = (kind.view(m[offset:].view(kind.shape)) for m in (memory, memory.cuda()))
-        assert torch.ops.reduce._plan(on_gpu, kind.dim, multiprocessors=132)[0] == "lines"
-        assert_same_bits(reduce_ops.sum(on_gpu, kind.dim), reduce_ops.sum(x, kind.dim), offset)
+        assert_taken_by("lines", kind, dtype, offset)
 
 
 STAGED = {
@@ -380,10 +380,7 @@ STAGED = {
 @pytest.mark.parametrize("kind", STAGED.values(), ids=STAGED)
 def test_tiles_of_any_layout(kind: Kind, dtype: torch.dtype) -> None:
     for offset in (0, 3):
-        memory = random_values(offset + math.prod(kind.shape), dtype)
-        x, on_gpu = (kind.view(m[offset:].view(kind.shape)) for m in (memory, memory.cuda()))
-        assert torch.ops.reduce._plan(on_gpu, kind.dim, multiprocessors=132)[0] == "staged_tiles"
-        assert_same_bits(reduce_ops.sum(on_gpu, kind.dim), reduce_ops.sum(x, kind.dim), offset)
+        assert_taken_by("staged_tiles", kind, dtype, offset)
 
 
 @pytest.mark.parametrize(
