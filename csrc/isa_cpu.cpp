@@ -33,4 +33,16 @@ Isa isa() {
   return chosen;
 }
 
+bool reads_best_in_order() {
+#if defined(__x86_64__)
+  static const bool zen_3_or_4 = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_is("amdfam19h") != 0;
+  }();
+  return zen_3_or_4;
+#else
+  return false;
+#endif
+}
+
 }  // namespace reduce_ops

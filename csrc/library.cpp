@@ -50,7 +50,7 @@ TORCH_LIBRARY(reduce, m) {
   m.def("sum.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)", pure);
   m.def(
       "_plan(Tensor self, int[1]? dim=None, *, int multiprocessors) -> (str family, str layout, int threads, int "
-      "width, int vector, int loads, int tiles, int chunk, int segments, int window)");
+      "width, int vector, int loads, int tiles, int chunk, int segments, int window, int prefetching)");
   m.def("_sum_as_on(Tensor self, int[1]? dim=None, *, int multiprocessors) -> Tensor");
 
   m.def("sum_exact.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 
 import pytest
@@ -77,6 +78,20 @@ def test_sums_wait_for_the_kernel_ahead(kind: str) -> None:
     check(shape, lambda x: reduce_ops.sum(view(x), dim))
 
 
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [
+        *(((300, 1000), 1), ((300, 1024), 1), ((300, 5000), 1), ((2**20,), None), ((2**22,), None), ((3, 2**19), 1)),
+        *(((8, 3, 56, 56), (0, 2, 3)), ((40_000, 3), 1), ((20_000, 32), 1), ((30_000, 8), 0), ((1000, 128), 0)),
+    ],
+)
+def test_what_is_prefetched_is_read_after_the_wait(shape: tuple[int, ...], dim: Dims) -> None:
+    """By plans for a GPU so small that this is several waves for it."""
+    plan = torch.ops.reduce._plan(torch.empty(shape, device="cuda"), dim, multiprocessors=1)
+    assert plan[-1] > 0
+    check(shape, lambda x: torch.ops.reduce._sum_as_on(x, dim, multiprocessors=1))
+
+
 @pytest.mark.parametrize("kind", EXACT)
 def test_exact_sums_wait_for_the_kernel_ahead(kind: str) -> None:
     shape, dim = EXACT[kind]
@@ -94,6 +109,87 @@ def test_none_is_overtaken(kind: str) -> None:
         return reduce_ops.sum(x)
 
     check((2**16,), total)
+
+
+@pytest.mark.parametrize("kind", SUMS)
+def test_none_is_overtaken_in_a_graph(kind: str) -> None:
+    """The last of three sums in a row reads what the first one writes."""
+    shape, view, dim = SUMS[kind]
+    other = view(torch.ones(shape, device="cuda"))
+    x = torch.zeros(2**12, 2**12, device="cuda")
+
+    def total() -> torch.Tensor:
+        rows = reduce_ops.sum(x, 1)
+        reduce_ops.sum(other, dim)
+        return reduce_ops.sum(rows)
+
+    total()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = total()
+    for value in VALUES:
+        x.fill_(value)
+        graph.replay()
+        assert_same_bits(captured, torch.tensor(value * x.numel(), device="cuda"), value)
+
+
+class EdgeData(ctypes.Structure):
+    """cudaGraphEdgeData."""
+
+    _fields_ = (("from_port", ctypes.c_ubyte), ("to_port", ctypes.c_ubyte), ("type", ctypes.c_ubyte))
+    _fields_ += (("reserved", ctypes.c_ubyte * 5),)
+
+
+def early_starts(graph: torch.cuda.CUDAGraph) -> list[list[bool]]:
+    """For each node but the first, from the last one on: whether it starts early, for each node that it depends on."""
+    try:
+        runtime = ctypes.CDLL(f"libcudart.so.{str(torch.version.cuda).partition('.')[0]}")
+    except OSError as error:
+        pytest.skip(f"no CUDA runtime to ask: {error}")
+    count = ctypes.c_size_t(16)
+    ahead, behind, edges = (ctypes.c_void_p * 16)(), (ctypes.c_void_p * 16)(), (EdgeData * 16)()
+    handle = ctypes.c_void_p(graph.raw_cuda_graph())
+    assert runtime.cudaGraphGetEdges(handle, ahead, behind, edges, ctypes.byref(count)) == 0
+    into: dict[int, list[tuple[int, bool]]] = {}
+    for i in range(count.value):
+        programmatic = edges[i].type == 1  # cudaGraphDependencyTypeProgrammatic
+        into.setdefault(behind[i], []).append((ahead[i], programmatic))
+    (node,) = set(into) - set(ahead[: count.value])
+    starts = []
+    while node in into:
+        starts.append([early for _, early in into[node]])
+        node = into[node][0][0]
+    return starts
+
+
+def test_in_a_graph_only_behind_another_sum() -> None:
+    x, y = torch.ones(2**20, device="cuda"), torch.ones(300, 200, device="cuda")
+    reduce_ops.sum(x)
+    reduce_ops.sum(y, 1)
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        reduce_ops.sum(y, 1)
+        reduce_ops.sum(x)
+        x.add_(1)
+        reduce_ops.sum(y, 1)
+        reduce_ops.sum(x)
+    assert early_starts(graph) == [[True], [False], [False], [True]]
+
+
+def test_in_a_graph_not_where_branches_join() -> None:
+    x, side = torch.ones(2**20, device="cuda"), torch.cuda.Stream()
+    reduce_ops.sum(x)
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        reduce_ops.sum(x)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            reduce_ops.sum(x)
+        reduce_ops.sum(x)
+        torch.cuda.current_stream().wait_stream(side)
+        reduce_ops.sum(x)
+    joined, *_ = early_starts(graph)
+    assert joined == [False, False]
 
 
 @pytest.mark.parametrize("between", ["event", "copy", "copy on the default stream"])

@@ -30,6 +30,7 @@ class Plan(NamedTuple):
     chunk: int
     segments: int
     window: int
+    prefetching: int
 
 
 def plan(x: torch.Tensor, dim: int | list[int] | None = None, multiprocessors: int = H200) -> Plan:
@@ -359,6 +360,35 @@ def test_blocks_of_columns_have_few_parts_where_rows_would_not_fill_them() -> No
     p = plan(meta(64, 300, 4096), 1)
     assert (p.segments, p.threads // p.width * p.loads * p.tiles) == (1, 512)
     assert p.threads // p.width <= 8
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "prefetching"),
+    [
+        ((2**14,), None, 0),  # one block
+        ((2**18,), None, 8 * H200),
+        ((2**20,), None, 4 * H200),
+        ((2**21,), None, 0),
+        ((2**23,), None, 0),
+        ((2**24,), None, 2 * H200),
+        ((4096, 4096), 1, 2 * H200),
+        ((1024, 4096), 1, 0),
+        ((64, 3, 224, 224), [0, 2, 3], 4 * H200),
+        ((64, 3, 225, 225), [0, 2, 3], 0),  # element by element
+        ((2**20, 32), 1, 4 * H200),
+        ((2**16, 32), 1, 0),
+        ((2**24, 3), 1, 4 * H200),
+        ((131072, 257), 1, 0),
+        ((2**22, 8), 0, 2 * H200),
+        ((2**24, 3), 0, 0),  # three loads a lane
+        ((4096, 4096), 0, H200),
+        ((4096, 4095), 0, 0),  # single columns
+        ((16, 4096, 2048), 1, 0),
+        ((8, 2**22), 0, 0),
+    ],
+)
+def test_who_prefetches(shape: tuple[int, ...], dim: int | list[int] | None, prefetching: int) -> None:
+    assert plan(meta(*shape), dim).prefetching == prefetching
 
 
 SOME_DTYPES = (torch.float32, torch.float16, torch.float64, torch.float8_e5m2, torch.int8, torch.int16, torch.uint16)

@@ -133,8 +133,9 @@ struct Columns {
   const In* data;
   Out* result;
   int64_t n;
-  void* slots;  // a sum for each segment of each column, where there is more than one segment
-  int batches;  // of a thread, a power of two
+  void* slots;      // a sum for each segment of each column, where there is more than one segment
+  int batches;      // of a thread, a power of two
+  int prefetching;  // Plan::prefetching
   ColumnOrder order;
   Strides reduced;
 };
@@ -152,7 +153,6 @@ __device__ void store_apart(Out* result, int64_t stride, const Sums<kVector, Acc
 template <int kVector, int kRows, bool kOneStride, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256, kVector == 1 || (kOneStride && kVector * sizeof(In) < 16) ? 3 : 2)
     sum_columns(const __grid_constant__ Columns<In, Acc, Out> c) {
-  wait_for_stream();
   // Rows of single columns begin anywhere, so that warps side by side share sectors: (2^20, 33) took 45.5 us past L1,
   // 41.7 through it; (4096, 4095) 20.1 and 20.4 (H200).
   constexpr bool kOnce = kVector > 1;
@@ -162,6 +162,16 @@ __global__ void __launch_bounds__(256, kVector == 1 || (kOneStride && kVector * 
   const bool active = column < c.order.count;
 
   const int64_t first = (int64_t{blockIdx.y} * blockDim.y + threadIdx.y) * c.batches * kRows;
+  constexpr bool kCanPrefetch = kOneStride && columns_prefetch(kVector, sizeof(In));
+  if (kCanPrefetch && active && static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x) < c.prefetching) {
+    const In* p = c.data + c.order.offset(column) + first * c.reduced.stride[0];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (first + r < c.n) prefetch(p + r * c.reduced.stride[0]);
+    }
+  }
+  wait_for_stream();
+  if (static_cast<int>(gridDim.y * gridDim.x) <= c.prefetching) let_next_start();  // each has a multiprocessor
   auto counter = thread_counter(s);
   int count = 0;
   if (active) {
@@ -206,6 +216,7 @@ struct FewRows {
 template <int kVector, int kRows, int kParts, bool kSideBySide, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewRows<In, Out> r) {
   wait_for_stream();
+  let_next_start();
   static_assert(kVector == 1 || kParts == 1);
   constexpr int kWidth = kWarpSize / kParts;
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;

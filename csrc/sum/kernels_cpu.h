@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "isa_cpu.h"
 #include "sum/tree_cpu.h"
 
 namespace reduce_ops::sum {

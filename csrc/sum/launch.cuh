@@ -40,7 +40,7 @@ class Launcher {
     const int64_t outputs = l_.problem.outputs;
     start(sum_warp<kWarpThreads, Source<In, Acc, kLoads>, Where<true, kLoads>, Out>,
           blocks_for(outputs, kWarpThreads / kWarpSize), kWarpThreads, 0, source<Source, kLoads>(), outputs,
-          l_.problem.n, where<Where<true, kLoads>>(), result());
+          l_.problem.n, where<Where<true, kLoads>>(), p_.prefetching, result());
     return true;
   }
 
@@ -54,7 +54,7 @@ class Launcher {
     const int64_t outputs = l_.problem.outputs;
     const dim3 grid(static_cast<unsigned>(std::min(outputs, kMaxGridX)), blocks_for(outputs, kMaxGridX));
     start(sum_block<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>, grid, p_.threads, 0,
-          source<Source, kLoads>(), outputs, l_.problem.n, where<Where<kBatched, kLoads>>(), result());
+          source<Source, kLoads>(), outputs, l_.problem.n, where<Where<kBatched, kLoads>>(), p_.prefetching, result());
     return true;
   }
 
@@ -68,7 +68,7 @@ class Launcher {
                     blocks_for(outputs, kMaxGridY));
     start(sum_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>, grid, kThreads, 0,
           source<Source, kLoads>(), outputs, l_.problem.n, p_.tiles, l_.slots, where<Where<kBatched, kLoads>>(),
-          result());
+          p_.prefetching, result());
     return true;
   }
 
@@ -264,7 +264,7 @@ class Launcher {
 
   ShortRows<In, Out> short_rows() const {
     const Problem& p = l_.problem;
-    return {data(), p.outputs, p.rows.stride[0], static_cast<int>(p.n), p_.tiles, result()};
+    return {data(), p.outputs, p.rows.stride[0], static_cast<int>(p.n), p_.tiles, p_.prefetching, result()};
   }
 
   Across<In, Acc> across() const {
@@ -288,6 +288,7 @@ class Launcher {
             .n = p.n,
             .slots = l_.slots,
             .batches = p_.tiles,
+            .prefetching = p_.prefetching,
             .order = column_order(p, p_.chunk),
             .reduced = p.reduced};
   }
@@ -354,7 +355,9 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
 template <typename In, typename Acc, typename Out>
 cudaError_t launch_pitched(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
-  return status(kernel.template block<Stepped, 256, grid_loads(Layout::pitched, sizeof(Acc)), true>() ||
+  constexpr int kLoads = grid_loads(Layout::pitched, sizeof(Acc));
+  return status(kernel.template warp<Stepped, kLoads / 2>() || kernel.template warp<Stepped, kLoads>() ||
+                kernel.template block<Stepped, 256, kLoads, true>() ||
                 kernel.template block<Stepped, 256, most_block_loads(sizeof(Acc)), true>() ||
                 kernel.template common_rows<Layout::pitched, Pitched>());
 }

@@ -155,7 +155,6 @@ constexpr int kNarrowBlocks = sizeof(Acc) == 8 && !std::is_integral_v<Acc> && kC
 template <int kColumns, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, kNarrowBlocks<kColumns, Acc>)
     sum_narrow_columns(const __grid_constant__ Columns<In, Acc, Out> c) {
-  wait_for_stream();
   using N = Narrow<kColumns, In>;
   constexpr int kTiles = kNarrowTiles<kColumns, Acc>;
   static_assert(kTiles * kNarrowWarps * kColumns * sizeof(Acc) <= 32 << 10);
@@ -172,6 +171,12 @@ __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, kNarrowBlocks<kColumn
   Sums<1, Acc> group_levels[kLog2<kMaxNarrowBatches / kTiles> + 1];
   Counter<Sums<1, Acc>> groups(group_levels, 1);                                 // of column `thread`
   int64_t first = (int64_t{blockIdx.x} * c.batches * warps + warp) * N::kChunk;  // the warp's next row
+  constexpr bool kCanPrefetch = narrow_columns_prefetch(kColumns, sizeof(In));
+  if (kCanPrefetch && lane == 0 && static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x) < c.prefetching) {
+    const In* chunk = c.data + (blockIdx.y * c.n + first) * kColumns;
+    prefetch(chunk, chunk + min(int64_t{N::kChunk}, c.n - first) * kColumns);
+  }
+  wait_for_stream();
   int group = 0;
   for (; group * kTiles < c.batches; ++group) {
     const int tiles = min(c.batches - group * kTiles, kTiles);

@@ -75,6 +75,9 @@ struct Plan {
                    // line that a thread takes, whole windows; staged_tiles, tiles: lines of a tile
   int chunk = 0;   // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
   int segments = 0;  // blocks an output, or a block's width of outputs; 0: more than any plan covers
+  int prefetching =
+      0;  // the first so many blocks have L2 load what they read first before they wait (early_start.cuh);
+          // rows of several blocks and columns let the next kernel start only if some do
   // Order across memory:
   int line = 0;      // the dimension of Problem::reduced from line to line
   int window = 0;    // leaves of a node, a power of two; a second launch sums the nodes of each output
@@ -184,6 +187,15 @@ constexpr NarrowItem narrow_item(int columns, int element_size) {
     return whole_rows(columns, element_size);
   }
   return {1, 1, 8, words};
+}
+
+/// Which kernels can prefetch, those that gain by it: of columns a word of 16 bytes, but not of 2 bytes each ((16384,
+/// 4096) float16 over dimension 0 44 us instead of 43), of narrow ones those whose lanes load a word at a time (H200).
+constexpr bool columns_prefetch(int vector, int element_size) {
+  return vector * element_size == 16 && element_size >= 4;
+}
+constexpr bool narrow_columns_prefetch(int columns, int element_size) {
+  return narrow_item(columns, element_size).loads == 1;
 }
 
 /// The numbers of columns that sum_narrow_columns is made for. No more than 32, one for each lane; and those between

@@ -55,8 +55,8 @@ std::string name_of(Layout layout) {
   return "";
 }
 
-using Answer =
-    std::tuple<std::string, std::string, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+using Answer = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                          int64_t, int64_t>;
 
 Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
   TORCH_CHECK(multiprocessors > 0, "_plan: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
@@ -69,8 +69,8 @@ Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multip
   TORCH_CHECK(describe(self, reduced, accumulate_dtype(self.scalar_type()), result, problem),
               "_plan: self has more than ", kMaxDims, " dimensions of a kind after merging");
   const Plan p = make_plan(problem, static_cast<int>(multiprocessors));
-  return {name_of(p.family), name_of(p.layout), p.threads, p.width,    p.vector,
-          p.loads,           p.tiles,           p.chunk,   p.segments, p.window};
+  return {name_of(p.family), name_of(p.layout), p.threads,  p.width,  p.vector,     p.loads,
+          p.tiles,           p.chunk,           p.segments, p.window, p.prefetching};
 }
 
 }  // namespace

@@ -84,13 +84,15 @@ __device__ Acc collect(const Slots<Acc>& slots, int blocks, Acc* s, unsigned lan
 template <int kThreads, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_warp(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Where where,
-             Out* __restrict__ result) {
-  wait_for_stream();
+             int prefetching, Out* __restrict__ result) {
   using Acc = typename Source::Acc;
   const unsigned lane = threadIdx.x % kWarpSize;
   const int64_t output = int64_t{blockIdx.x} * (kThreads / kWarpSize) + threadIdx.x / kWarpSize;
   if (output >= outputs) return;
   const auto row = source.row(output);
+  if (static_cast<int>(blockIdx.x) < prefetching) source.prefetch(row, 0, n, lane);
+  wait_for_stream();
+  let_next_start();
   const Acc sum =
       n >= Source::kChunk + Source::kSlack ? source.chunk(row, 0, lane) : source.ragged_chunk(row, 0, n, lane);
   if (lane == 0) result[where.of(output)] = convert<Out>(sum);
@@ -102,8 +104,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
 template <int kThreads, bool kBatched, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_block(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Where where,
-              Out* __restrict__ result) {
-  wait_for_stream();
+              int prefetching, Out* __restrict__ result) {
   using Acc = typename Source::Acc;
   constexpr int kWarps = kThreads / kWarpSize;
   const unsigned lane = threadIdx.x % kWarpSize;
@@ -113,6 +114,9 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   const auto row = source.row(output);
 
   const int64_t first = warp * Source::kChunk;
+  if (kBatched && output < prefetching) source.prefetch(row, first, n, lane);
+  wait_for_stream();
+  let_next_start();
   Acc sum = identity<Acc>();
   if (n - first >= Source::kChunk + Source::kSlack) {
     sum = source.chunk(row, first, lane);
@@ -137,8 +141,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
 template <int kThreads, bool kBatched, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_grid(const __grid_constant__ Source source, int64_t outputs, int64_t n, int tiles, void* slot_memory,
-             const __grid_constant__ Where where, Out* __restrict__ result) {
-  wait_for_stream();
+             const __grid_constant__ Where where, int prefetching, Out* __restrict__ result) {
   using Acc = typename Source::Acc;
   constexpr int kWarps = kThreads / kWarpSize;
   constexpr int kGroups = kMaxBlocks / kWarpSize;
@@ -150,6 +153,9 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   const auto row = source.row(output);
 
   int64_t first = (int64_t{blockIdx.x} * tiles * kWarps + warp) * Source::kChunk;
+  if (output * gridDim.x + blockIdx.x < prefetching) source.prefetch(row, first, n, lane);
+  wait_for_stream();
+  if (prefetching > 0 && tiles == 1) let_next_start();  // few small blocks, or many
   Acc sum = identity<Acc>();
   Acc group_sums = identity<Acc>();  // lane g of warp 0: tiles [32 g, 32 g + 32), where there are more than 32
   for (int group = 0; group * kTilesAtOnce < tiles; ++group) {

@@ -30,7 +30,8 @@ struct ShortRows {
   int64_t rows;
   int64_t pitch;
   int n;
-  int tile_rows;  // of sum_staged_rows: as many as fit kTileBytes, with the line that the tile begins in
+  int tile_rows;    // of sum_staged_rows: as many as fit kTileBytes, with the line that the tile begins in
+  int prefetching;  // Plan::prefetching
   Out* result;
 };
 
@@ -43,13 +44,17 @@ constexpr int kTinyItems =
 /// Rows of kN elements without a gap. data and result: multiples of 16 bytes.
 template <int kN, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256) sum_tiny_rows(const __grid_constant__ ShortRows<In, Out> r) {
-  wait_for_stream();
   constexpr NarrowItem kItem = kWholeRows<kN, sizeof(In)>;
   constexpr int kItems = kTinyItems<kN, In, Out>;
   constexpr int kRows = kItem.rows;
   const int64_t first = (int64_t{blockIdx.x} * kItems * blockDim.x + threadIdx.x) * kRows;
   const int64_t step = int64_t{blockDim.x} * kRows;
   if (first >= r.rows) return;
+  if (threadIdx.x == 0 && static_cast<int>(blockIdx.x) < r.prefetching) {
+    prefetch(r.data + first * kN, r.data + min(first + kItems * step, r.rows) * kN);
+  }
+  wait_for_stream();
+  let_next_start();
   In element[kItems][kRows * kN] = {};
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
@@ -96,7 +101,6 @@ __global__ void __launch_bounds__(256) sum_tiny_rows(const __grid_constant__ Sho
 template <int kLanes, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256)
     sum_small_rows(const __grid_constant__ ShortRows<In, Out> r, const __grid_constant__ Places places) {
-  wait_for_stream();
   constexpr int kLoads = kLanes < 4 ? kLanes : 4;
   constexpr int kRowsALoad = kWarpSize / kLanes;
   const unsigned lane = threadIdx.x % kWarpSize;
@@ -106,6 +110,14 @@ __global__ void __launch_bounds__(256)
   const bool has_load = place < r.n / kPerLoad<In>;
 
   const auto* word = reinterpret_cast<const uint4*>(r.data + first * r.pitch) + place;
+  if (static_cast<int>(blockIdx.x) < r.prefetching) {
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u) {
+      if (has_load && first + u * kRowsALoad < r.rows) prefetch(word + u * kRowsALoad * r.pitch / kPerLoad<In>);
+    }
+  }
+  wait_for_stream();
+  let_next_start();
   uint4 load[kLoads];
 #pragma unroll
   for (int u = 0; u < kLoads; ++u) {
@@ -155,6 +167,7 @@ template <int kLanes, typename Where, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kStagedThreads)
     sum_staged_rows(const __grid_constant__ ShortRows<In, Out> r, const __grid_constant__ Where where) {
   wait_for_stream();
+  let_next_start();
   constexpr int kWords = kTileBytes / kLoadBytes;
   __shared__ uint4 tile[kWords];
   const int64_t first = int64_t{blockIdx.x} * r.tile_rows;

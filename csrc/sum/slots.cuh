@@ -15,8 +15,8 @@
 // Why it ends: the collector of an output is its block with the highest index. Blocks are started in the order of their
 // index, so by the time it runs every block that it waits for has started; those that collect themselves, for outputs
 // before, wait only for blocks before them. So, from the first block on, all get to their end, even if there is room
-// for one block at a time on the whole device. (CUDA does not promise that order in words; tests run the kernel with a
-// single SM free.)
+// for one block at a time on the whole device; blocks of the launch behind that start early (early_start.cuh) come
+// after all of these. (CUDA does not promise that order in words; tests run the kernel with a single SM free.)
 
 #pragma once
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "early_start.cuh"
 #include "sum/fold.cuh"
 #include "sum/strides.h"
 
@@ -33,7 +34,18 @@ struct Groups {
     return fold_chunk<In, Acc>(load, lane);
   }
 
-  /// The same where the run ends at n, before `first` + kChunk + kSlack: leaves from n on count as the identity.
+  /// Has L2 load what there is of such a chunk in a run of n elements.
+  template <typename Row>
+  __device__ void prefetch(const Row& row, int64_t first, int64_t n, unsigned lane) const {
+    const int count = static_cast<int>(min(n - first, kChunk));
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u) {
+      const int i = (u * kWarpSize + static_cast<int>(lane)) * kCount;
+      if (i < count) reduce_ops::prefetch(derived().at(row, first + i));
+    }
+  }
+
+  /// chunk() where the run ends at n, before `first` + kChunk + kSlack: leaves from n on count as the identity.
   ///
   /// Elements behind the last group that may be loaded whole, fewer than two groups, are read one a lane, in flight
   /// with the groups; they are folded across the lanes and handed to the lanes that own their groups.
@@ -366,6 +378,7 @@ struct Elements {
 
   Elements(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
   __device__ Row row(int64_t i) const { return a + kept.offset(i); }
+  __device__ void prefetch(Row, int64_t, int64_t, unsigned) const {}  // nobody asks: Plan::prefetching is 0
   __device__ Acc chunk(Row row, int64_t first, unsigned lane) const {
     In element[kLoads];
     reduced.from(first + lane, [&](auto cursor) {

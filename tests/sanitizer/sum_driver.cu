@@ -145,7 +145,23 @@ int main(int argc, char** argv) {
     }
   }
   shapes.push_back({1, 8, 65552, Over::rows, 0, 1, 0});  // few rows, but not of little data
-  for (const int64_t outer : {3, 21, 41, 84}) {          // planes of channels that are many for such a GPU
+  for (const int64_t offset : {0, 1}) {                  // waves of a GPU so small, whose first blocks prefetch
+    for (const auto [outer, columns] : std::vector<std::pair<int64_t, int64_t>>{{1, 2000001},
+                                                                                {3, 200001},
+                                                                                {300, 3001},
+                                                                                {300, 12001},
+                                                                                {3000, 128},
+                                                                                {40001, 32},
+                                                                                {100001, 3},
+                                                                                {100001, 8}}) {
+      shapes.push_back({outer, 1, columns, Over::columns, offset, 1, 0, /*multiprocessors=*/1});
+    }
+    for (const auto [rows, columns] :
+         std::vector<std::pair<int64_t, int64_t>>{{520, 128}, {600, 256}, {40001, 8}, {20001, 32}}) {
+      shapes.push_back({1, rows, columns, Over::rows, offset, 1, 0, /*multiprocessors=*/1});
+    }
+  }
+  for (const int64_t outer : {3, 21, 41, 84}) {  // planes of channels that are many for such a GPU
     for (const int64_t plane : {25, 49, 64}) {
       shapes.push_back({outer, 16, plane, Over::outer_and_columns, 0, 1, 0, /*multiprocessors=*/8});
     }
