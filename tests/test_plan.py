@@ -321,7 +321,6 @@ def test_integers_have_no_order() -> None:
 @pytest.mark.parametrize(
     ("batch", "side", "layout", "threads", "loads"),
     [
-        (9, 7, "pitched", 128, 4),
         (32, 7, "pitched", 128, 16),
         (80, 7, "pitched", 256, 16),
         (128, 7, "pitched", 224, 32),
@@ -334,6 +333,12 @@ def test_a_block_takes_the_planes_of_a_channel_at_once(
 ) -> None:
     p = plan(meta(batch, 512, side, side), [0, 2, 3])
     assert (p.layout, p.threads, p.loads, p.tiles, p.segments) == (layout, threads, loads, 1, 1)
+
+
+@pytest.mark.parametrize(("n", "loads"), [(200, 8), (256, 8), (257, 16), (512, 16)])
+def test_a_warp_takes_a_row_of_every_other_element(n: int, loads: int) -> None:
+    p = plan(meta(300, 2 * n)[:, ::2], 1)
+    assert (p.layout, p.threads, p.width, p.loads, p.tiles, p.segments) == ("pitched", 128, 32, loads, 1, 1)
 
 
 def test_batches_of_few_rows() -> None:

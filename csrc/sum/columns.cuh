@@ -162,8 +162,8 @@ __global__ void __launch_bounds__(256, kVector == 1 || (kOneStride && kVector * 
   const bool active = column < c.order.count;
 
   const int64_t first = (int64_t{blockIdx.y} * blockDim.y + threadIdx.y) * c.batches * kRows;
-  constexpr bool kCanPrefetch = kOneStride && columns_prefetch(kVector, sizeof(In));
-  if (kCanPrefetch && active && static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x) < c.prefetching) {
+  if (kOneStride && kColumnsPrefetch<kVector, sizeof(In)> && active &&
+      static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x) < c.prefetching) {
     const In* p = c.data + c.order.offset(column) + first * c.reduced.stride[0];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {

@@ -171,8 +171,8 @@ __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, kNarrowBlocks<kColumn
   Sums<1, Acc> group_levels[kLog2<kMaxNarrowBatches / kTiles> + 1];
   Counter<Sums<1, Acc>> groups(group_levels, 1);                                 // of column `thread`
   int64_t first = (int64_t{blockIdx.x} * c.batches * warps + warp) * N::kChunk;  // the warp's next row
-  constexpr bool kCanPrefetch = narrow_columns_prefetch(kColumns, sizeof(In));
-  if (kCanPrefetch && lane == 0 && static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x) < c.prefetching) {
+  if (kNarrowColumnsPrefetch<kColumns, sizeof(In)> && lane == 0 &&
+      static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x) < c.prefetching) {
     const In* chunk = c.data + (blockIdx.y * c.n + first) * kColumns;
     prefetch(chunk, chunk + min(int64_t{N::kChunk}, c.n - first) * kColumns);
   }

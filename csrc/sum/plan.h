@@ -198,6 +198,12 @@ constexpr bool narrow_columns_prefetch(int columns, int element_size) {
   return narrow_item(columns, element_size).loads == 1;
 }
 
+template <int kVector, int kElementSize>
+constexpr bool kColumnsPrefetch = columns_prefetch(kVector, kElementSize);
+
+template <int kColumns, int kElementSize>
+constexpr bool kNarrowColumnsPrefetch = narrow_columns_prefetch(kColumns, kElementSize);
+
 /// The numbers of columns that sum_narrow_columns is made for. No more than 32, one for each lane; and those between
 /// would crowd the registers where they are no power of two, but for 12, three words of float32.
 constexpr bool is_narrow(int64_t columns) {
