@@ -378,6 +378,8 @@ def test_blocks_of_columns_have_few_parts_where_rows_would_not_fill_them() -> No
         ((2**24,), None, 2 * H200),
         ((4096, 4096), 1, 2 * H200),
         ((1024, 4096), 1, 0),
+        ((131072, 256), 1, 0),  # two loads a lane
+        ((131072, 512), 1, 8 * H200),
         ((64, 3, 224, 224), [0, 2, 3], 4 * H200),
         ((64, 3, 225, 225), [0, 2, 3], 0),  # element by element
         ((2**20, 32), 1, 4 * H200),

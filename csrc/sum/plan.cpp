@@ -685,7 +685,8 @@ int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
   switch (plan.family) {
     case Family::rows: {
       if (plan.layout == Layout::pitched || plan.layout == Layout::strided) return 0;
-      if (plan.segments == 1) return p.outputs > 1 && waves >= 1.5 ? wave : 0;
+      const bool brief = plan.width == kWarpSize && !can_permute(plan.loads);  // sum_warp
+      if (plan.segments == 1) return p.outputs > 1 && waves >= 1.5 && !brief ? wave : 0;
       const bool little = p.outputs == 1 && bytes <= 0x1p22;
       return little || waves >= (plan.layout == Layout::runs ? 2 : 3.5) ? wave : 0;
     }

@@ -11,6 +11,8 @@
 
 #pragma once
 
+#include <type_traits>
+
 #include "early_start.cuh"
 #include "sum/fold.cuh"
 #include "sum/slots.cuh"
@@ -85,14 +87,20 @@ template <int kThreads, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_warp(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Where where,
              int prefetching, Out* __restrict__ result) {
+  // Blocks of two loads a lane, those in place, live so short that anything more shows: (131072, 256) 40.4 us instead
+  // of 30.8 (H200).
+  constexpr bool kBrief = std::is_same_v<Where, InPlace>;
+  if (kBrief) wait_for_stream();
   using Acc = typename Source::Acc;
   const unsigned lane = threadIdx.x % kWarpSize;
   const int64_t output = int64_t{blockIdx.x} * (kThreads / kWarpSize) + threadIdx.x / kWarpSize;
   if (output >= outputs) return;
   const auto row = source.row(output);
-  if (static_cast<int>(blockIdx.x) < prefetching) source.prefetch(row, 0, n, lane);
-  wait_for_stream();
-  let_next_start();
+  if constexpr (!kBrief) {
+    if (static_cast<int>(blockIdx.x) < prefetching) source.prefetch(row, 0, n, lane);
+    wait_for_stream();
+    let_next_start();
+  }
   const Acc sum =
       n >= Source::kChunk + Source::kSlack ? source.chunk(row, 0, lane) : source.ragged_chunk(row, 0, n, lane);
   if (lane == 0) result[where.of(output)] = convert<Out>(sum);
