@@ -6,7 +6,7 @@
 // host's time for each launch (H200). Behind a kernel that calls let_next_start() they start earlier still.
 //
 // In a captured graph it pays only behind another of these kernels: 1.3 us instead of 1.9 for each of many sums of (32,
-// 768) over dimension 0. Behind a kernel of others it costs up to 0.6 us (2.86 became 3.50 with an add_). So there a
+// 768) over dimension 0. Behind a kernel of others it costs up to 0.7 us (2.86 became 3.50 with an add_). So there a
 // kernel starts early if what is ahead of it is the last one that its thread has captured.
 //
 // A block that waits can already have L2 load what it will read: writes to the GPU's memory go to L2 too, so that what

@@ -10,8 +10,8 @@ enum class Isa { baseline, avx2, avx512 };
 /// as for PyTorch's own kernels: "default" or "avx2".
 Isa isa();
 
-/// Whether memory is best read in order, without prefetches of ours: on AMD's Zen 3 and 4. On an EPYC of Zen 4 sums of
-/// 2^26 floats take 20 GB/s so, 13 to 16 with prefetches, and 10 by ranges (sum/tree_cpu.inc) with or without.
+/// Whether long runs beyond L2 are best read in order and without prefetches: on AMD's Zen 3 and 4, of which Zen 4 was
+/// measured. Of 2^26 floats it reads 20 GB/s so, 13 to 16 with prefetches, and 10 by ranges (sum/tree_cpu.inc).
 bool reads_best_in_order();
 
 }  // namespace reduce_ops

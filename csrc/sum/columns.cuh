@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(256, kVector == 1 || (kOneStride && kVector * 
     }
   }
   wait_for_stream();
-  if (static_cast<int>(gridDim.y * gridDim.x) <= c.prefetching) let_next_start();  // each has a multiprocessor
+  if (static_cast<int>(gridDim.y * gridDim.x) <= c.prefetching) let_next_start();  // one a multiprocessor
   auto counter = thread_counter(s);
   int count = 0;
   if (active) {

@@ -75,9 +75,9 @@ struct Plan {
                    // line that a thread takes, whole windows; staged_tiles, tiles: lines of a tile
   int chunk = 0;   // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
   int segments = 0;  // blocks an output, or a block's width of outputs; 0: more than any plan covers
-  int prefetching =
-      0;  // the first so many blocks have L2 load what they read first before they wait (early_start.cuh);
-          // rows of several blocks and columns let the next kernel start only if some do
+  // The first so many blocks have L2 load what they read first before they wait (early_start.cuh). Rows of several
+  // blocks an output let the next kernel start if some do and a block has one tile, columns if all do.
+  int prefetching = 0;
   // Order across memory:
   int line = 0;      // the dimension of Problem::reduced from line to line
   int window = 0;    // leaves of a node, a power of two; a second launch sums the nodes of each output

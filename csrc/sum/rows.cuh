@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   int64_t first = (int64_t{blockIdx.x} * tiles * kWarps + warp) * Source::kChunk;
   if (output * gridDim.x + blockIdx.x < prefetching) source.prefetch(row, first, n, lane);
   wait_for_stream();
-  if (prefetching > 0 && tiles == 1) let_next_start();  // few small blocks, or many
+  if (prefetching > 0 && tiles == 1) let_next_start();  // few small blocks or several waves: either spreads out
   Acc sum = identity<Acc>();
   Acc group_sums = identity<Acc>();  // lane g of warp 0: tiles [32 g, 32 g + 32), where there are more than 32
   for (int group = 0; group * kTilesAtOnce < tiles; ++group) {
