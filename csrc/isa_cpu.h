@@ -1,4 +1,4 @@
-// Which instruction set the kernels for the CPU may use.
+// What is known of the CPU: which instruction set its kernels may use, and how it likes to read memory.
 
 #pragma once
 

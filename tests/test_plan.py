@@ -335,9 +335,15 @@ def test_a_block_takes_the_planes_of_a_channel_at_once(
     assert (p.layout, p.threads, p.loads, p.tiles, p.segments) == (layout, threads, loads, 1, 1)
 
 
-@pytest.mark.parametrize(("n", "loads"), [(200, 8), (256, 8), (257, 16), (512, 16)])
-def test_a_warp_takes_a_row_of_every_other_element(n: int, loads: int) -> None:
-    p = plan(meta(300, 2 * n)[:, ::2], 1)
+@pytest.mark.parametrize(
+    ("x", "dim", "loads"),
+    [
+        *((meta(300, 2 * n)[:, ::2], 1, loads) for n, loads in ((200, 8), (256, 8), (257, 16), (512, 16))),
+        (meta(9, 512, 7, 7), [0, 2, 3], 16),
+    ],
+)
+def test_a_warp_takes_what_its_lanes_load_at_once(x: Tensor, dim: int | list[int], loads: int) -> None:
+    p = plan(x, dim)
     assert (p.layout, p.threads, p.width, p.loads, p.tiles, p.segments) == ("pitched", 128, 32, loads, 1, 1)
 
 

@@ -24,6 +24,9 @@ double occupancy(int64_t blocks, int64_t places) {
   return static_cast<double>(blocks) / static_cast<double>(ceil_div(blocks, places) * places);
 }
 
+/// Blocks of so many threads that a GPU holds at once where each lane keeps up to 8 loads of 16 bytes in flight.
+int64_t wave_of(int threads, int multiprocessors) { return int64_t{1024 / threads} * multiprocessors; }
+
 // ---- rows
 
 Layout layout_of(const Problem& p) {
@@ -47,7 +50,7 @@ Layout layout_of(const Problem& p) {
 /// for several aligned outputs: (32, 2^20) over dimension 1 takes 32.45 us in 2048 blocks of 1 tile, 32.9 in 256 of 8.
 int choose_tiles(const Problem& p, Layout layout, int64_t loads, Shape shape, int multiprocessors) {
   const int64_t tile = int64_t{shape.threads} * shape.loads;
-  const int64_t wave = 1024 / shape.threads * multiprocessors;
+  const int64_t wave = wave_of(shape.threads, multiprocessors);
   const auto blocks = [&](int64_t tiles) { return p.outputs * ceil_div(loads, tile * tiles); };
   const auto full_waves = [&](int64_t tiles) { return occupancy(blocks(tiles), wave) >= 0.9; };
   int tiles = 1;
@@ -684,7 +687,7 @@ Plan plan_without_prefetching(const Problem& p, int multiprocessors) {
 int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
   const double bytes = static_cast<double>(p.n) * static_cast<double>(p.outputs) * p.element_size;
   const double waves = bytes / (multiprocessors * 0x1p17);  // of 1024 threads x 8 loads a multiprocessor
-  const int wave = multiprocessors * (1024 / plan.threads);
+  const auto wave = static_cast<int>(wave_of(plan.threads, multiprocessors));
   switch (plan.family) {
     case Family::rows: {
       if (plan.layout == Layout::pitched || plan.layout == Layout::strided) return 0;
