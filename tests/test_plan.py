@@ -374,6 +374,31 @@ def test_blocks_of_columns_have_few_parts_where_rows_would_not_fill_them() -> No
 
 
 @pytest.mark.parametrize(
+    ("shape", "most_threads_side_by_side", "blocks"),
+    [
+        ((838861, 40), 5, H200),  # ten groups of four columns: one block side by side would have few segments
+        ((699051, 48), 6, H200),
+        ((516223, 65), 22, 2 * H200),  # single columns, one more than blocks of 32 take
+        ((8195, 4095), 32, 1.9 * H200),  # three rows more than segments of a power of two take
+        ((1025, 4095), 32, 1.9 * H200),
+    ],
+)
+def test_columns_fill_the_gpu(shape: tuple[int, int], most_threads_side_by_side: int, blocks: float) -> None:
+    p = plan(meta(*shape), 0)
+    n, columns = shape
+    rows = p.threads // p.width * p.loads * p.tiles  # of a block
+    assert p.width <= most_threads_side_by_side
+    assert math.ceil(columns / (p.width * p.vector)) * n / rows >= blocks  # a last one of few rows hardly counts
+
+
+@pytest.mark.parametrize("shape", [(6711, 5000), (839, 5000), (3356, 10000), (420, 10000)])
+def test_more_than_a_wave_of_columns_that_begin_within_a_line(shape: tuple[int, int]) -> None:
+    p = plan(meta(*shape), 0)
+    assert p.width * p.vector * 4 >= 128
+    assert p.segments > 1
+
+
+@pytest.mark.parametrize(
     ("shape", "dim", "prefetching"),
     [
         ((2**14,), None, 0),  # one block

@@ -245,12 +245,20 @@ bool fits_vector(const Problem& p, int vector) {
          p.kernels != Kernels::few;
 }
 
-/// Threads side by side for so many columns, one a thread: 32, or 16 or 8 where that leaves a fifth fewer idle; but no
-/// more than 16 for up to 32 columns, since one block alone could not fold their segments soon.
+/// Threads side by side for so many columns, one a thread: 32, or fewer where that leaves a fifth fewer idle. Of up to
+/// 64 columns 16 or 8, and no more than 16 for up to 32, since one block alone could not fold their segments soon; of
+/// more equal pieces: (516223, 65) takes 38.4 us in three pieces of 22, 57.8 in nine of 8, which share sectors (H200).
 int single_width(int64_t columns) {
+  const auto idle_less = [&](int64_t narrower, int64_t width) {
+    return 5 * ceil_div(columns, narrower) * narrower < 4 * ceil_div(columns, width) * width;
+  };
+  if (columns > 64) {
+    const auto piece = static_cast<int>(ceil_div(columns, ceil_div(columns, 32)));
+    return idle_less(piece, 32) ? piece : 32;
+  }
   int width = columns <= 32 ? 16 : 32;
   for (const int narrower : {16, 8}) {
-    if (5 * ceil_div(columns, narrower) * narrower < 4 * ceil_div(columns, width) * width) width = narrower;
+    if (idle_less(narrower, width)) width = narrower;
   }
   return width;
 }
@@ -295,7 +303,9 @@ struct Groups {
 /// 32 threads, 18.0 in 256 of them in two segments; but (4097, 4096), while parts folded two at a time, 21.5 and in
 /// five segments 19.0. A block takes as long as a load whether all of its threads have one or not: (64, 300, 4096) over
 /// dimension 1 takes 115 us in blocks of 8 x 32 threads that load once, 19 of 32 parts having rows, and 70 in blocks of
-/// 16 x 8, whose parts load up to four times (H200).
+/// 16 x 8, whose parts load up to four times. A wave and a little more takes as long as two, longer where rows begin in
+/// the middle of a line, so that narrow blocks share lines: (6711, 5000) 45 us in 313 blocks of 4 x 64, 35 in 252 of
+/// 20 x 8 in four segments (H200).
 std::optional<Plan> plan_alone(const Groups& g) {
   if (g.vector == 1) return std::nullopt;
   const int64_t n = g.p.n;
@@ -316,7 +326,9 @@ std::optional<Plan> plan_alone(const Groups& g) {
     const bool full = 4 * n >= 3 * tiles * g.rows * parts;
     const bool one_load = tiles == 1 && blocks * width * parts <= int64_t{512} * g.multiprocessors;  // of the GPU
     const int64_t places = int64_t{g.multiprocessors} * (bytes && !short_run && width >= 16 ? 2 : 1);
-    if ((full || one_load) && tiles <= g.most_tiles && occupancy(blocks, places) >= 0.75) {
+    const bool whole_lines = pitch % kLineBytes == 0 || width * g.vector * g.p.element_size >= kLineBytes;
+    const bool busy = blocks <= places ? 4 * blocks >= 3 * places : whole_lines && occupancy(blocks, places) >= 0.9;
+    if ((full || one_load) && tiles <= g.most_tiles && busy) {
       return g.plan(width, parts, tiles, 1);
     }
   }
@@ -332,14 +344,15 @@ Plan plan_segments(const Groups& g) {
   const Problem& p = g.p;
   const bool single = g.vector == 1;
   // Wider blocks where there are enough columns: (8192, 1024) takes 11.4 us with blocks of 8 x 16, 11.7 with 16 x 8;
-  // (16384, 3072) 49.1 and 48.3. Short runs in equal pieces, for a block of a whole run has few parts: (6936, 240)
-  // bfloat16, 30 groups, 6.8 us in pieces of 8, 12.3 in one (H200).
+  // (16384, 3072) 49.1 and 48.3. Short runs in equal pieces, for a block of a whole run has few parts, which can fold
+  // few segments: (6936, 240) bfloat16, 30 groups, 6.8 us in pieces of 8, 12.3 in one; (699051, 48), 12 groups, 38.9 in
+  // pieces of 6, 57.8 in one (H200).
   const bool many = g.count >= 512;
   int64_t width = many ? 16 : 8;
   if (single) {
     width = single_width(p.outputs);
   } else if (g.run < 32 && g.run % 8 != 0) {
-    width = g.run <= 16 ? g.run : ceil_div(g.run, ceil_div(g.run, 8));
+    width = ceil_div(g.run, ceil_div(g.run, 8));
   }
   // Half of the segments that the last block could load at once. Blocks of 256 threads where 128 would make more of
   // them: (8192, 1024) bfloat16 8.3 us in 16 segments, 9.2 in 32; (32768, 256) 9.9 and 11.6 (H200).
@@ -362,8 +375,10 @@ Plan plan_segments(const Groups& g) {
   int64_t tiles = 1;
   const auto segments = [&] { return ceil_div(batches, tiles); };
   const auto fewer_are_better = [&] {
+    // What a last segment of a few rows takes does not count: (8195, 4095) 36.9 us in three segments, in two, of which
+    // one has three rows, 50.6 (H200).
+    if (single) return static_cast<double>(blocks * batches) / static_cast<double>(2 * tiles) >= 0.95 * wave * more;
     const int64_t now = blocks * segments(), then = blocks * ceil_div(batches, 2 * tiles);
-    if (single) return then >= 0.95 * wave * more;
     return then >= 2 * wave || occupancy(then, wave) >= occupancy(now, wave);
   };
   while (tiles < g.most_tiles && segments() > 1 && fewer_are_better()) tiles *= 2;
