@@ -26,6 +26,15 @@ Isa most_wanted() {
   return capability == std::string_view("avx2") ? Isa::avx2 : Isa::avx512;
 }
 
+bool is_zen_3_or_4() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_is("amdfam19h") != 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 Isa isa() {
@@ -34,15 +43,14 @@ Isa isa() {
 }
 
 bool reads_best_in_order() {
-#if defined(__x86_64__)
-  static const bool zen_3_or_4 = [] {
-    __builtin_cpu_init();
-    return __builtin_cpu_is("amdfam19h") != 0;
+  static const bool best = [] {
+    if (const char* reads = std::getenv("REDUCE_OPS_CPU_READS")) {
+      if (reads == std::string_view("in_order")) return true;
+      if (reads == std::string_view("ahead")) return false;
+    }
+    return is_zen_3_or_4();
   }();
-  return zen_3_or_4;
-#else
-  return false;
-#endif
+  return best;
 }
 
 }  // namespace reduce_ops

@@ -11,7 +11,8 @@ enum class Isa { baseline, avx2, avx512 };
 Isa isa();
 
 /// Whether long runs beyond L2 are best read in order and without prefetches: on AMD's Zen 3 and 4, of which Zen 4 was
-/// measured. Of 2^26 floats it reads 23 GB/s so, 13 to 16 with prefetches, and 10 by ranges (sum/tree_cpu.inc).
+/// measured. Of 2^26 floats it reads 23 GB/s so, 13 to 16 with prefetches, and 10 by ranges (sum/tree_cpu.inc). Or what
+/// the environment variable REDUCE_OPS_CPU_READS says: "in_order" or "ahead".
 bool reads_best_in_order();
 
 }  // namespace reduce_ops

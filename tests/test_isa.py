@@ -1,4 +1,4 @@
-"""The same bits from the kernels for every instruction set of this CPU."""
+"""The same bits from the kernels for every instruction set of this CPU, however they read memory."""
 
 import functools
 import json
@@ -38,6 +38,14 @@ def sums() -> dict[str, int]:
             add(f"{dtype} turned {matrix.shape}", reduce_ops.sum(matrix.t()))
         if not dtype.is_complex:
             add(f"{dtype} exact", reduce_ops.sum_exact(x))
+    for dtype in (torch.float32, torch.float64):  # more than 8 MiB
+        x = torch.randn(2_200_001, dtype=torch.float64, generator=generator).to(dtype)
+        add(f"{dtype} {x.numel()}", reduce_ops.sum(x))
+        for rows, columns in ((22_000, 100), (2200, 1000), (700, 3001), (7000, 300), (1, 2**21), (2**11, 2**10)):
+            matrix = x[1 : rows * columns + 1].view(rows, columns)
+            add(f"{dtype} rows of {matrix.shape}", reduce_ops.sum(matrix, 1))
+            add(f"{dtype} columns of {matrix.shape}", reduce_ops.sum(matrix, 0))
+            add(f"{dtype} left half of {matrix.shape}", reduce_ops.sum(matrix[:, : columns // 2], 0))
     for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool):
         x = torch.randint(-(2**40), 2**40, (300_007,), generator=generator).to(dtype)
         for n in SIZES:
@@ -45,9 +53,15 @@ def sums() -> dict[str, int]:
     return checksums
 
 
-@pytest.mark.parametrize("capability", ["default", "avx2", "avx512"])
-def test_instruction_sets(capability: str) -> None:
-    environment = os.environ | {"ATEN_CPU_CAPABILITY": capability, "PYTHONPATH": os.pathsep.join(sys.path)}
+@pytest.mark.parametrize(
+    ("capability", "reads"), [("default", "ahead"), ("avx2", "in_order"), ("avx512", "ahead"), ("avx512", "in_order")]
+)
+def test_instruction_sets(capability: str, reads: str) -> None:
+    environment = os.environ | {
+        "ATEN_CPU_CAPABILITY": capability,
+        "REDUCE_OPS_CPU_READS": reads,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
     command = [sys.executable, "-P", __file__]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert json.loads(result.stdout) == sums()
