@@ -391,6 +391,11 @@ def test_columns_fill_the_gpu(shape: tuple[int, int], most_threads_side_by_side:
     assert math.ceil(columns / (p.width * p.vector)) * n / rows >= blocks  # a last one of few rows hardly counts
 
 
+def test_columns_that_a_block_loads_at_once_are_one_segment() -> None:
+    p = plan(meta(171, 3072), 0)
+    assert (p.family, p.segments, p.tiles, p.width, p.threads) == ("columns", 1, 1, 16, 256)
+
+
 @pytest.mark.parametrize("shape", [(6711, 5000), (839, 5000), (3356, 10000), (420, 10000)])
 def test_more_than_a_wave_of_columns_that_begin_within_a_line(shape: tuple[int, int]) -> None:
     p = plan(meta(*shape), 0)

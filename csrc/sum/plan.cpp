@@ -355,12 +355,15 @@ Plan plan_segments(const Groups& g) {
     width = ceil_div(g.run, ceil_div(g.run, 8));
   }
   // Half of the segments that the last block could load at once. Blocks of 256 threads where 128 would make more of
-  // them: (8192, 1024) bfloat16 8.3 us in 16 segments, 9.2 in 32; (32768, 256) 9.9 and 11.6 (H200).
+  // them: (8192, 1024) bfloat16 8.3 us in 16 segments, 9.2 in 32; (32768, 256) 9.9 and 11.6; or where they load all at
+  // once, as many as the GPU holds: (171, 3072) 2.5 us without partners, 3.2 in two segments (H200).
   const auto at_once = [&](int64_t parts) { return parts * std::max(1, 32 / (g.vector * p.accumulate_size)); };
   const int64_t half = g.parts(128, width);
   const bool soon = ceil_div(p.n, g.rows * half) <= at_once(half);
+  const bool one_load =
+      p.n <= g.rows * g.parts(256, width) && ceil_div(g.count, width) <= int64_t{2} * g.multiprocessors;
   const bool small_blocks = many ? g.run >= 32 || soon : g.run > 16 && soon;
-  const int64_t threads = !single && small_blocks ? 128 : 256;
+  const int64_t threads = !single && small_blocks && !one_load ? 128 : 256;
   const int64_t parts = g.parts(threads, width);
   if (width * parts < 128) width = std::min<int64_t>(128 / parts, ceil_div(g.count, kWarpSize) * kWarpSize);
   const int64_t blocks = ceil_div(g.count, width);
