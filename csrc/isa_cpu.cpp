@@ -37,6 +37,18 @@ bool is_zen_3_or_4() {
 
 }  // namespace
 
+const char* name(Isa isa) {
+  switch (isa) {
+    case Isa::baseline:
+      return "default";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+  }
+  return "";
+}
+
 Isa isa() {
   static const Isa chosen = std::min(detect_isa(), most_wanted());
   return chosen;

@@ -6,6 +6,9 @@ namespace reduce_ops {
 
 enum class Isa { baseline, avx2, avx512 };
 
+/// As ATEN_CPU_CAPABILITY has it: "default", "avx2" or "avx512".
+const char* name(Isa isa);
+
 /// Of this CPU, the best that there are kernels for, or less if the environment variable ATEN_CPU_CAPABILITY says so,
 /// as for PyTorch's own kernels: "default" or "avx2".
 Isa isa();

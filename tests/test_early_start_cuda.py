@@ -41,6 +41,7 @@ Dims = int | tuple[int, ...] | None
 SUMS: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor], Dims]] = {
     "rows, one block": ((1000,), lambda x: x, None),
     "rows, many blocks": ((2**20,), lambda x: x, None),
+    "rows, many tiles": ((2**25,), lambda x: x, None),
     "rows, misaligned": ((2**20,), lambda x: x[1:], None),
     "rows, a warp each": ((2000, 1000), lambda x: x, 1),
     "rows, planes": ((32, 3, 56, 56), lambda x: x, (0, 2, 3)),
@@ -57,7 +58,12 @@ SUMS: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor], D
     "staged_tiles": ((15, 9000), lambda x: x.t(), None),
     "tiles": ((15, 9000), lambda x: x[:, ::2].t(), None),
 }
-EXACT = {"run": ((2**20,), None), "rows": ((200, 5000), 1), "columns": ((5000, 200), 0)}
+EXACT: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor]]] = {
+    "run": ((2**20,), reduce_ops.sum_exact),
+    "rows": ((200, 5000), lambda x: reduce_ops.sum_exact(x, 1)),
+    "columns": ((5000, 200), lambda x: reduce_ops.sum_exact(x, 0)),
+    "round": ((2**20,), lambda x: reduce_ops.exact_round(reduce_ops.exact_state(x), dtype=torch.float32)),
+}
 VALUES = (1.0, 4.0, 3.0)
 
 
@@ -75,6 +81,7 @@ def test_sums_wait_for_the_kernel_ahead(kind: str) -> None:
     shape, view, dim = SUMS[kind]
     plan = torch.ops.reduce._plan(view(torch.empty(shape, device="cuda")), dim, multiprocessors=132)
     assert plan[0] == kind.partition(",")[0]
+    assert plan[6] > 1 or kind != "rows, many tiles"
     check(shape, lambda x: reduce_ops.sum(view(x), dim))
 
 
@@ -94,8 +101,8 @@ def test_what_is_prefetched_is_read_after_the_wait(shape: tuple[int, ...], dim: 
 
 @pytest.mark.parametrize("kind", EXACT)
 def test_exact_sums_wait_for_the_kernel_ahead(kind: str) -> None:
-    shape, dim = EXACT[kind]
-    check(shape, lambda x: reduce_ops.sum_exact(x, dim))
+    shape, total = EXACT[kind]
+    check(shape, total)
 
 
 @pytest.mark.parametrize("kind", SUMS)

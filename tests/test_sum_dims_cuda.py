@@ -310,7 +310,7 @@ def test_reduced_past_31_bits(shape: tuple[int, ...], dim: Dims) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int8, torch.complex64], ids=str)
-@pytest.mark.parametrize("columns", [2, 3, 8, 12, 16, 32, 64, 65])
+@pytest.mark.parametrize("columns", [2, 3, 8, 12, 16, 32, 40, 64, 65])
 def test_many_tiles_a_block(columns: int, dtype: torch.dtype) -> None:
     """The plan for a small GPU: blocks take so many rows that they fold in groups, and counters have many levels."""
     x = random_values(150_001 * columns, dtype).view(-1, columns)

@@ -304,8 +304,8 @@ struct Groups {
 /// five segments 19.0. A block takes as long as a load whether all of its threads have one or not: (64, 300, 4096) over
 /// dimension 1 takes 115 us in blocks of 8 x 32 threads that load once, 19 of 32 parts having rows, and 70 in blocks of
 /// 16 x 8, whose parts load up to four times. A wave and a little more takes as long as two, longer where rows begin in
-/// the middle of a line, so that narrow blocks share lines: (6711, 5000) 45 us in 313 blocks of 4 x 64, 35 in 252 of
-/// 20 x 8 in four segments (H200).
+/// the middle of a line, so that narrow blocks share lines: (6711, 5000) 45 us in 313 blocks of 4 x 64, 35 in segments
+/// of 16 x 16, 20 x 8 or 32 x 8 (H200).
 std::optional<Plan> plan_alone(const Groups& g) {
   if (g.vector == 1) return std::nullopt;
   const int64_t n = g.p.n;
@@ -326,8 +326,9 @@ std::optional<Plan> plan_alone(const Groups& g) {
     const bool full = 4 * n >= 3 * tiles * g.rows * parts;
     const bool one_load = tiles == 1 && blocks * width * parts <= int64_t{512} * g.multiprocessors;  // of the GPU
     const int64_t places = int64_t{g.multiprocessors} * (bytes && !short_run && width >= 16 ? 2 : 1);
-    const bool whole_lines = pitch % kLineBytes == 0 || width * g.vector * g.p.element_size >= kLineBytes;
-    const bool busy = blocks <= places ? 4 * blocks >= 3 * places : whole_lines && occupancy(blocks, places) >= 0.9;
+    const bool as_wide_as_lines = pitch % kLineBytes == 0 || width * g.vector * g.p.element_size >= kLineBytes;
+    const bool busy =
+        blocks <= places ? 4 * blocks >= 3 * places : as_wide_as_lines && occupancy(blocks, places) >= 0.9;
     if ((full || one_load) && tiles <= g.most_tiles && busy) {
       return g.plan(width, parts, tiles, 1);
     }
@@ -346,13 +347,13 @@ Plan plan_segments(const Groups& g) {
   // Wider blocks where there are enough columns: (8192, 1024) takes 11.4 us with blocks of 8 x 16, 11.7 with 16 x 8;
   // (16384, 3072) 49.1 and 48.3. Short runs in equal pieces, for a block of a whole run has few parts, which can fold
   // few segments: (6936, 240) bfloat16, 30 groups, 6.8 us in pieces of 8, 12.3 in one; (699051, 48), 12 groups, 38.9 in
-  // pieces of 6, 57.8 in one (H200).
+  // pieces of 6, 57.8 in one. In a batch there are more blocks.
   const bool many = g.count >= 512;
   int64_t width = many ? 16 : 8;
   if (single) {
     width = single_width(p.outputs);
   } else if (g.run < 32 && g.run % 8 != 0) {
-    width = ceil_div(g.run, ceil_div(g.run, 8));
+    width = g.run <= 16 && g.run < g.count ? g.run : ceil_div(g.run, ceil_div(g.run, 8));
   }
   // Half of the segments that the last block could load at once. Blocks of 256 threads where 128 would make more of
   // them: (8192, 1024) bfloat16 8.3 us in 16 segments, 9.2 in 32; (32768, 256) 9.9 and 11.6; or where they load all at

@@ -76,7 +76,8 @@ struct Plan {
   int chunk = 0;   // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
   int segments = 0;  // blocks an output, or a block's width of outputs; 0: more than any plan covers
   // The first so many blocks have L2 load what they read first before they wait (early_start.cuh). Rows of several
-  // blocks an output let the next kernel start if some do and a block has one tile, columns if all do.
+  // blocks an output let the next kernel start if some do and a block has one tile, columns if all do; a full sum of
+  // more tiles behind its last load.
   int prefetching = 0;
   // Order across memory:
   int line = 0;      // the dimension of Problem::reduced from line to line

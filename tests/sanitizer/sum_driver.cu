@@ -134,7 +134,7 @@ int main(int argc, char** argv) {
     }
   }
   for (const int64_t rows : {1, 2, 4, 7, 8, 9, 17, 33, 1025, 40001}) {
-    for (const int64_t columns : {2, 3, 5, 6, 7, 8, 9, 12, 16, 32, 33, 64, 257, 1000}) {
+    for (const int64_t columns : {2, 3, 5, 6, 7, 8, 9, 12, 16, 32, 33, 40, 64, 65, 257, 1000}) {
       for (const Over over : {Over::rows, Over::columns, Over::outer_and_columns}) {
         shapes.push_back({1, rows, columns, over, 0, 1, 0});
         shapes.push_back({3, rows, columns, over, 0, 1, 0});
