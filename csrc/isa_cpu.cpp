@@ -20,10 +20,11 @@ Isa detect_isa() {
 }
 
 Isa most_wanted() {
-  const char* capability = std::getenv("ATEN_CPU_CAPABILITY");
-  if (capability == nullptr) return Isa::avx512;
-  if (capability == std::string_view("default")) return Isa::baseline;
-  return capability == std::string_view("avx2") ? Isa::avx2 : Isa::avx512;
+  const char* wanted = std::getenv("ATEN_CPU_CAPABILITY");
+  for (const Isa isa : {Isa::baseline, Isa::avx2}) {
+    if (wanted != nullptr && wanted == std::string_view(capability(isa))) return isa;
+  }
+  return Isa::avx512;
 }
 
 bool is_zen_3_or_4() {
@@ -36,18 +37,6 @@ bool is_zen_3_or_4() {
 }
 
 }  // namespace
-
-const char* name(Isa isa) {
-  switch (isa) {
-    case Isa::baseline:
-      return "default";
-    case Isa::avx2:
-      return "avx2";
-    case Isa::avx512:
-      return "avx512";
-  }
-  return "";
-}
 
 Isa isa() {
   static const Isa chosen = std::min(detect_isa(), most_wanted());

@@ -6,8 +6,10 @@ namespace reduce_ops {
 
 enum class Isa { baseline, avx2, avx512 };
 
-/// As ATEN_CPU_CAPABILITY has it: "default", "avx2" or "avx512".
-const char* name(Isa isa);
+/// What the environment variable ATEN_CPU_CAPABILITY calls it.
+constexpr const char* capability(Isa isa) {
+  return isa == Isa::baseline ? "default" : isa == Isa::avx2 ? "avx2" : "avx512";
+}
 
 /// Of this CPU, the best that there are kernels for, or less if the environment variable ATEN_CPU_CAPABILITY says so,
 /// as for PyTorch's own kernels: "default" or "avx2".
