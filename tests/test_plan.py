@@ -376,8 +376,8 @@ def test_blocks_of_columns_have_few_parts_where_rows_would_not_fill_them() -> No
 @pytest.mark.parametrize(
     ("shape", "most_threads_side_by_side", "blocks"),
     [
-        ((838861, 40), 5, H200),  # ten groups of four columns: one block side by side would have few segments
-        ((699051, 48), 6, H200),
+        ((104858, 40), 5, H200),  # ten groups of four columns: one block side by side would have few segments
+        ((87382, 48), 6, H200),
         ((516223, 65), 22, 2 * H200),  # single columns, one more than blocks of 32 take
         ((8195, 4095), 32, 1.9 * H200),  # three rows more than segments of a power of two take
         ((1025, 4095), 32, 1.9 * H200),
@@ -394,6 +394,44 @@ def test_columns_fill_the_gpu(shape: tuple[int, int], most_threads_side_by_side:
 def test_columns_that_a_block_loads_at_once_are_one_segment() -> None:
     p = plan(meta(171, 3072), 0)
     assert (p.family, p.segments, p.tiles, p.width, p.threads) == ("columns", 1, 1, 16, 256)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "dtype", "width", "parts", "tiles", "segments"),
+    [
+        ((4096, 4096), 0, torch.float32, 8, 64, 4, 1),
+        ((4097, 4096), 0, torch.float32, 8, 64, 8, 1),
+        ((64, 512, 1000), 1, torch.float32, 125, 4, 8, 1),
+        ((22370, 1500), 0, torch.float32, 32, 16, 8, 11),
+        ((16384, 4096), 0, torch.float16, 16, 32, 8, 4),
+        ((32, 512, 384), 1, torch.float64, 48, 8, 4, 1),
+        ((335545, 100), 0, torch.float32, 16, 32, 16, 41),  # not all multiprocessors, but blocks share few sectors
+        ((2**20, 33), 0, torch.float32, 33, 16, 32, 128),  # single columns
+        ((2048, 1024), 0, torch.float32, 4, 128, 1, 1),  # little data
+    ],
+)
+def test_waves_of_columns(
+    shape: tuple[int, ...], dim: int, dtype: torch.dtype, width: int, parts: int, tiles: int, segments: int
+) -> None:
+    p = plan(meta(*shape, dtype=dtype), dim)
+    assert (p.family, p.width, p.threads // p.width, p.tiles, p.segments) == ("columns", width, parts, tiles, segments)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((401408, 64), torch.float32),  # 98 blocks of twice as many tiles
+        ((4096, 4095), torch.float32),  # single columns of several blocks side by side
+        ((8192, 1024), torch.float32),  # too little data
+        ((4096, 65536), torch.int8),  # a byte each, of which registers hold no more
+        ((2000, 260), torch.float32),  # 17 blocks
+        ((2**17, 33), torch.float32),
+    ],
+)
+def test_columns_that_are_no_wave(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    p = plan(meta(*shape, dtype=dtype), 0)
+    assert p.family == "columns"
+    assert p.threads <= 256
 
 
 @pytest.mark.parametrize("shape", [(6711, 5000), (839, 5000), (3356, 10000), (420, 10000)])
@@ -471,11 +509,13 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         block = p.threads // p.width * p.loads * p.tiles
         parts = p.threads // p.width
         assert p.threads % p.width == 0
-        assert p.threads <= 256
+        assert p.threads <= (768 if p.vector == 1 else 512)
         assert parts & (parts - 1) == 0
         assert p.tiles & (p.tiles - 1) == 0
         assert p.segments <= 65535
-        assert p.tiles.bit_length() * p.threads * p.vector * accumulated <= COUNTER_BYTES
+        at_once = max(1, (8 if p.vector == 1 else 16) * 4 // (p.vector * accumulated))  # segments
+        levels = max(p.tiles, 2 * math.ceil(p.segments / parts) // at_once).bit_length()
+        assert levels * p.threads * p.vector * accumulated <= COUNTER_BYTES
         assert block * (p.segments - 1) < n <= block * p.segments
         assert p.tiles == 1 or block // 2 * p.segments < n
         assert p.segments == 1 or p.segments * outputs <= slots

@@ -319,6 +319,45 @@ def test_many_tiles_a_block(columns: int, dtype: torch.dtype) -> None:
         assert_same_bits(torch.ops.reduce._sum_as_on(x.cuda(), 0, multiprocessors=multiprocessors), expected)
 
 
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float32,
+        torch.float64,
+        torch.bfloat16,
+        torch.float16,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.complex64,
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 4000, 512),
+        (1, 130_000, 128),  # segments
+        (1, 4001, 1512),  # rows that begin in the middle of a line
+        (8, 1000, 504),  # blocks across matrices
+        (1, 65_003, 33),  # single columns
+        (1, 130_001, 17),
+        (1, 2000, 128),  # all at once
+        (5, 300, 200),
+    ],
+)
+def test_waves_of_columns(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+    """Blocks of more than 256 threads, planned for GPUs so small that little data is a wave."""
+    x = random_values(math.prod(shape), dtype).view(shape)
+    expected = reduce_ops.sum(x, 1)
+    on_gpu = x.cuda()
+    threads = []
+    for multiprocessors in (2, 4, 8, 16):
+        threads.append(torch.ops.reduce._plan(on_gpu, 1, multiprocessors=multiprocessors)[2])
+        assert_same_bits(torch.ops.reduce._sum_as_on(on_gpu, 1, multiprocessors=multiprocessors), expected)
+    assert max(threads) > 256 or dtype == torch.int16  # whose counters have no room for many tiles
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64, torch.complex128], ids=str)
 @pytest.mark.parametrize("length", [2, 3, 5, 8, 15, 16, 17, 31, 33, 60, 72])
 def test_tiles_in_shared_memory(length: int, dtype: torch.dtype) -> None:

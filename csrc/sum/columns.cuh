@@ -147,11 +147,12 @@ __device__ void store_apart(Out* result, int64_t stride, const Sums<kVector, Acc
   for (int v = 0; v < kVector; ++v) result[v * stride] = convert<Out>(sum.x[v]);
 }
 
-/// gridDim.x * blockDim.x * kVector columns, gridDim.y segments, blockDim.y parts. Three blocks a multiprocessor where
-/// loads are small: with columns of one byte, fold_parts would take 89 registers instead of 80, and (16, 2048, 4096)
-/// over dimension 1 44 us instead of 39 (H200).
+/// gridDim.x * blockDim.x * kVector columns, gridDim.y segments, blockDim.y parts. Where loads are small, registers for
+/// three blocks of 256 threads a multiprocessor: with columns of one byte, fold_parts would take 89 instead of 80, and
+/// (16, 2048, 4096) over dimension 1 44 us instead of 39 (H200).
 template <int kVector, int kRows, bool kOneStride, typename In, typename Acc, typename Out>
-__global__ void __launch_bounds__(256, kVector == 1 || (kOneStride && kVector * sizeof(In) < 16) ? 3 : 2)
+__global__ void __launch_bounds__(kVector == 1 || (kOneStride && kVector * sizeof(In) < 16) ? kSingleWaveThreads
+                                                                                            : kWaveThreads)
     sum_columns(const __grid_constant__ Columns<In, Acc, Out> c) {
   // Rows of single columns begin anywhere, so that warps side by side share sectors: (2^20, 33) took 45.5 us past L1,
   // 41.7 through it; (4096, 4095) 20.1 and 20.4 (H200).
