@@ -423,9 +423,9 @@ def test_waves_of_columns(
         ((401408, 64), torch.float32),  # 98 blocks of twice as many tiles
         ((4096, 4095), torch.float32),  # single columns of several blocks side by side
         ((8192, 1024), torch.float32),  # too little data
-        ((4096, 65536), torch.int8),  # a byte each, of which registers hold no more
+        ((4096, 65536), torch.int8),  # loads of four bytes
         ((2000, 260), torch.float32),  # 17 blocks
-        ((2**17, 33), torch.float32),
+        ((2**17, 33), torch.float32),  # too little data
     ],
 )
 def test_columns_that_are_no_wave(shape: tuple[int, int], dtype: torch.dtype) -> None:
@@ -464,6 +464,8 @@ def test_more_than_a_wave_of_columns_that_begin_within_a_line(shape: tuple[int, 
         ((2**24, 3), 0, 0),  # three loads a lane
         ((4096, 4096), 0, H200),
         ((4096, 4095), 0, 0),  # single columns
+        ((64, 256, 2000), 1, H200),
+        ((699051, 48), 0, 0),  # a wave that leaves multiprocessors free
         ((16, 4096, 2048), 1, 0),
         ((8, 2**22), 0, 0),
     ],

@@ -355,7 +355,8 @@ def test_waves_of_columns(shape: tuple[int, int, int], dtype: torch.dtype) -> No
     for multiprocessors in (2, 4, 8, 16):
         threads.append(torch.ops.reduce._plan(on_gpu, 1, multiprocessors=multiprocessors)[2])
         assert_same_bits(torch.ops.reduce._sum_as_on(on_gpu, 1, multiprocessors=multiprocessors), expected)
-    assert max(threads) > 256 or dtype == torch.int16  # whose counters have no room for many tiles
+    too_many_tiles = dtype == torch.int16 and shape in ((1, 130_000, 128), (1, 4001, 1512))  # for so large counters
+    assert max(threads) > 256 or too_many_tiles
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64, torch.complex128], ids=str)

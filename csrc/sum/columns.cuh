@@ -147,9 +147,10 @@ __device__ void store_apart(Out* result, int64_t stride, const Sums<kVector, Acc
   for (int v = 0; v < kVector; ++v) result[v * stride] = convert<Out>(sum.x[v]);
 }
 
-/// gridDim.x * blockDim.x * kVector columns, gridDim.y segments, blockDim.y parts. Where loads are small, registers for
-/// three blocks of 256 threads a multiprocessor: with columns of one byte, fold_parts would take 89 instead of 80, and
-/// (16, 2048, 4096) over dimension 1 44 us instead of 39 (H200).
+/// gridDim.x * blockDim.x * kVector columns, gridDim.y segments, blockDim.y parts. The bound is a multiprocessor's
+/// threads even where no block has so many: with columns of one byte, fold_parts would take 89 registers instead of 80,
+/// and (16, 2048, 4096) over dimension 1 44 us instead of 39, as two blocks of 256 threads would have room instead of
+/// three (H200).
 template <int kVector, int kRows, bool kOneStride, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kVector == 1 || (kOneStride && kVector * sizeof(In) < 16) ? kSingleWaveThreads
                                                                                             : kWaveThreads)

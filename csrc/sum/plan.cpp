@@ -54,7 +54,7 @@ int choose_tiles(const Problem& p, Layout layout, int64_t loads, Shape shape, in
   const auto blocks = [&](int64_t tiles) { return p.outputs * ceil_div(loads, tile * tiles); };
   const auto full_waves = [&](int64_t tiles) { return occupancy(blocks(tiles), wave) >= 0.9; };
   int tiles = 1;
-  while (blocks(tiles) > kMaxBlocks && tile * tiles < loads) tiles *= 2;
+  while (blocks(tiles) > kMaxBlocks && tile * tiles < loads && tiles <= kMaxTiles) tiles *= 2;
   if (p.outputs > 1 && layout == Layout::aligned) return tiles;
   if (p.outputs * loads >= int64_t{3} << 21) {
     for (int wide = tiles; wide <= 32; wide *= 2) {
@@ -277,10 +277,10 @@ struct Groups {
              : p.reduced.dims > 1      ? strides_rows(vector, p.element_size)
                                        : kColumnRows;
   int64_t most_parts = ceil_power(ceil_div(p.n, rows));  // with rows
-  int64_t most_tiles = tiles_of(256);
+  int64_t most_tiles = most_tiles_of(256);
 
   /// As many as the counters of a block of so many threads have room for.
-  int64_t tiles_of(int threads) const {
+  int64_t most_tiles_of(int threads) const {
     return int64_t{1} << (std::min(kMaxCounterLevels, kCounterBytes / (threads * vector * p.accumulate_size)) - 1);
   }
 
@@ -301,11 +301,11 @@ struct Groups {
   }
 };
 
-/// One wave of blocks that take the registers of a multiprocessor each, or none if some of these would wait for others.
+/// One wave of blocks that take the registers of a multiprocessor each, or none where that is no gain.
 ///
 /// More is in flight than where smaller blocks share a multiprocessor, fewer segments are to be folded, and the blocks
-/// of the next sum find no room before these end but can have L2 load at once: (4096, 4096) over dimension 0 takes 16.6
-/// us in 128 blocks of 8 x 64 threads, 17.7 in 128 of 8 x 32; (1000, 12288) 13.0 in 128 of 24 x 16, 15.7 in 384 of 8 x
+/// of the next sum find no room before these end but can have L2 load at once: (4096, 4096) over dimension 0 takes 16.1
+/// us in 128 blocks of 8 x 64 threads, 17.3 in 128 of 8 x 32; (1000, 12288) 13.0 in 128 of 24 x 16, 15.7 in 384 of 8 x
 /// 32; (16384, 4096) float16 34.8 in 128 of 16 x 32, 42.3 in 128 of 4 x 64 (H200).
 ///
 /// The numbers are fitted to 8000 launches for 700 shapes of three dtypes. Of 900 other shapes nearly the same rules
@@ -314,11 +314,12 @@ struct Groups {
 std::optional<Plan> plan_wave(const Groups& g) {
   const Problem& p = g.p;
   const bool single = g.vector == 1;
-  if (p.kernels == Kernels::few || p.reduced.dims > 1) return std::nullopt;
+  if (p.kernels == Kernels::few || p.reduced.dims > 1 || chunk_of(p) > 0) return std::nullopt;
   // Single columns if a block has whole rows, whose ends share sectors, in L1: (2^20, 33) takes 37.5 us in 128 blocks
   // of 33 x 16 threads, 40.7 in 384 of 16 x 16; but (4096, 4095) 20.0 in any (H200).
-  const bool whole_rows = g.count <= 64 && g.run == g.count && p.columns.stride[0] == 1 && p.element_size <= 8;
-  if (single ? !whole_rows : g.vector * p.element_size < 16) return std::nullopt;
+  const bool whole_rows = g.count <= 64 && g.run == g.count && p.columns.stride[0] == 1;
+  const bool measured = p.element_size >= 2 && p.element_size <= 8;
+  if (single ? !whole_rows || !measured : g.vector * p.element_size < 16) return std::nullopt;
   const int most_threads = single ? kSingleWaveThreads : kWaveThreads;
   const int64_t places = g.multiprocessors;
 
@@ -334,11 +335,13 @@ std::optional<Plan> plan_wave(const Groups& g) {
   // Of much data the plan that takes the fewest bytes: those of the input; of sectors that neighbouring blocks share,
   // if rows begin in the middle of a line; those for which too few are in flight; and what could be read while a last
   // block folds the others' sums. Other plans are better than one that takes many.
-  const double work = static_cast<double>(p.n) * static_cast<double>(g.count);  // rows of a thread, of all of them
-  const double bytes = work * g.vector * p.element_size;
+  const double loads = static_cast<double>(p.n) * static_cast<double>(g.count);
+  const double bytes = loads * g.vector * p.element_size;
   if (bytes < static_cast<double>(places << 18)) return std::nullopt;
   const bool lines = !single && std::abs(p.reduced.stride[0]) * p.element_size % kLineBytes == 0;
   const int64_t least_width = lines || g.run <= 64 ? 8 : 16;
+  const int64_t most_tiles = g.most_tiles_of(most_threads);
+  const int64_t most_segments_a_part = std::min<int64_t>(16, most_tiles - 1);  // whose counters have room too
   double least = (single ? 2 : lines ? 1.15 : 1.3) * bytes;
   std::optional<Plan> best;
   const auto consider = [&](int64_t side_by_side) {
@@ -349,12 +352,11 @@ std::optional<Plan> plan_wave(const Groups& g) {
     const int64_t tiles = ceil_power(ceil_div(p.n, g.rows * parts * (places / across)));
     const int64_t rows = g.rows * parts * tiles;  // of a segment
     const int64_t segments = ceil_div(p.n, rows);
-    const int64_t most_tiles = g.tiles_of(most_threads);
-    if (tiles > most_tiles || !fit(p, segments, parts * std::min<int64_t>(16, most_tiles - 1))) return;
+    if (tiles > most_tiles || !fit(p, segments, most_segments_a_part * parts)) return;
     // Places that stay free cost least where otherwise most sectors would be shared: (335545, 100) takes 37.5 us in 82
     // blocks of 16 x 32 threads, 46.7 in 164 of 7 x 32 (H200).
     const double least_busy = lines ? 0.85 : !single && 2 * width >= g.count ? 0.45 : 0.8;
-    const double busy = work / static_cast<double>(std::min(p.n, rows) * width * places);
+    const double busy = loads / static_cast<double>(std::min(p.n, rows) * width * places);
     if (busy < least_busy || 8 * width * parts < 5 * most_threads) return;
     const double shared = (lines ? 0.3 : 2) / static_cast<double>(width);
     const double idle = 1 - static_cast<double>(width * parts) / most_threads;
@@ -377,13 +379,13 @@ std::optional<Plan> plan_wave(const Groups& g) {
 
 /// Blocks that need no partner, or none if these would leave multiprocessors idle or too many threads without rows.
 ///
-/// Where there are enough columns, nothing is faster: (4096, 4096) over dimension 0 takes 17.4 us in 128 blocks of 8 x
-/// 32 threads, 18.0 in 256 of them in two segments; but (4097, 4096), while parts folded two at a time, 21.5 and in
-/// five segments 19.0. A block takes as long as a load whether all of its threads have one or not: (64, 300, 4096) over
-/// dimension 1 takes 115 us in blocks of 8 x 32 threads that load once, 19 of 32 parts having rows, and 70 in blocks of
-/// 16 x 8, whose parts load up to four times. A wave and a little more takes as long as two, longer where rows begin in
-/// the middle of a line, so that narrow blocks share lines: (6711, 5000) 45 us in 313 blocks of 4 x 64, 35 in segments
-/// of 16 x 16, 20 x 8 or 32 x 8 (H200).
+/// Where there are enough columns and no wave, nothing is faster: (4096, 4096) over dimension 0 took 17.4 us in 128
+/// blocks of 8 x 32 threads, 18.0 in 256 of them in two segments; but (4097, 4096), while parts folded two at a time,
+/// 21.5 and in five segments 19.0. A block takes as long as a load whether all of its threads have one or not: (64,
+/// 300, 4096) over dimension 1 takes 115 us in blocks of 8 x 32 threads that load once, 19 of 32 parts having rows, and
+/// 70 in blocks of 16 x 8, whose parts load up to four times. A wave and a little more takes as long as two, longer
+/// where rows begin in the middle of a line, so that narrow blocks share lines: (6711, 5000) 45 us in 313 blocks of 4 x
+/// 64, 35 in segments of 16 x 16, 20 x 8 or 32 x 8 (H200).
 std::optional<Plan> plan_alone(const Groups& g) {
   if (g.vector == 1) return std::nullopt;
   const int64_t n = g.p.n;
@@ -780,8 +782,9 @@ Plan plan_without_prefetching(const Problem& p, int multiprocessors) {
 /// 1 30.6 and 31.2, over 0 33.4 and 33.8; (64, 3, 224, 224) over 0, 2 and 3 is 0.5 % slower, but 9 % faster behind
 /// another sum, (64, 64, 56, 56) 16.2 and 16.5. Columns gain where there are many rows but not too much data, if one
 /// block a multiprocessor asks: (4096, 4096) over dimension 0 17.4 and 17.6, but (9, 2^22) 40.7 and 40.0, (16, 2048,
-/// 4096) over 0 and 1 121.6 and 121.0. Staged rows and few rows do not: (131072, 257) float16 25.4 and 24.5, (8, 2^22)
-/// bfloat16 over dimension 0 19.7 and 18.8.
+/// 4096) over 0 and 1 121.6 and 121.0; waves unless they leave a tenth of the multiprocessors free, which would take
+/// two blocks of the next sum, (699051, 48) 36.2 us and with prefetches 43.3. Staged rows and few rows do not: (131072,
+/// 257) float16 25.4 and 24.5, (8, 2^22) bfloat16 over dimension 0 19.7 and 18.8.
 int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
   const double bytes = static_cast<double>(p.n) * static_cast<double>(p.outputs) * p.element_size;
   const double waves = bytes / (multiprocessors * 0x1p17);  // of 1024 threads x 8 loads a multiprocessor

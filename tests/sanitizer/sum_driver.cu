@@ -161,17 +161,17 @@ int main(int argc, char** argv) {
       shapes.push_back({1, rows, columns, Over::rows, offset, 1, 0, /*multiprocessors=*/1});
     }
   }
-  for (const auto [outer, rows, columns] : std::vector<std::array<int64_t, 3>>{// waves of columns
-                                                                               {1, 2040, 264},
-                                                                               {1, 8000, 64},
-                                                                               {1, 16001, 33},
-                                                                               {9, 1000, 60},
-                                                                               {1, 2000, 128},
-                                                                               {5, 300, 200}}) {
-    shapes.push_back({outer, rows, columns, Over::rows, 0, 1, 0, /*multiprocessors=*/8});
-    shapes.push_back({outer, rows, columns, Over::rows, 0, 1, 0, /*multiprocessors=*/2});
+  for (const auto [outer, rows, columns, multiprocessors] :  // waves of columns
+       std::vector<std::array<int, 4>>{{1, 1024, 64, 1},
+                                       {1, 2100, 33, 1},
+                                       {1, 2040, 264, 2},
+                                       {1, 8000, 64, 2},
+                                       {1, 16001, 33, 2},
+                                       {9, 1000, 60, 8},
+                                       {1, 2000, 128, 8},
+                                       {5, 300, 200, 2}}) {
+    shapes.push_back({outer, rows, columns, Over::rows, 0, 1, 0, multiprocessors});
   }
-  shapes.push_back({1, 2100, 33, Over::rows, 0, 1, 0, /*multiprocessors=*/1});
   for (const int64_t outer : {3, 21, 41, 84}) {  // planes of channels that are many for such a GPU
     for (const int64_t plane : {25, 49, 64}) {
       shapes.push_back({outer, 16, plane, Over::outer_and_columns, 0, 1, 0, /*multiprocessors=*/8});
