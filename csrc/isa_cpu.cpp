@@ -14,7 +14,7 @@ Isa detect_isa() {
       __builtin_cpu_supports("avx512vl")) {
     return Isa::avx512;
   }
-  if (__builtin_cpu_supports("avx2")) return Isa::avx2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return Isa::avx2;
 #endif
   return Isa::baseline;
 }

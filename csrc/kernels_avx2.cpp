@@ -1,4 +1,4 @@
-// AVX2: vectors of 32 bytes.
+// AVX2: vectors of 32 bytes, and F16C, which every such CPU has.
 
 #include <cstring>
 #include <stdexcept>
@@ -9,25 +9,35 @@
 #include "sum/kernels_cpu.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
+
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
 #else
-#pragma GCC target("avx2")
+#pragma GCC target("avx2,f16c")
 #endif
 
-namespace reduce_ops::exact::avx2 {
+namespace reduce_ops {
 namespace {
 constexpr int kVectorBytes = 32;
-}
-#include "exact/kernels_cpu.inc"
-}  // namespace reduce_ops::exact::avx2
 
-namespace reduce_ops::sum::avx2 {
-namespace {
-constexpr int kVectorBytes = 32;
-}
+/// How the CPU converts float16.
+struct Halves {
+  static constexpr bool kNative = true;
+  static __m256 read(const std::byte* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+};
+}  // namespace
+
+namespace exact::avx2 {
+#include "exact/kernels_cpu.inc"
+}  // namespace exact::avx2
+
+namespace sum::avx2 {
 #include "sum/kernels_cpu.inc"
-}  // namespace reduce_ops::sum::avx2
+}  // namespace sum::avx2
+}  // namespace reduce_ops
 
 #if defined(__clang__)
 #pragma clang attribute pop

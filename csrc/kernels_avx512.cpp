@@ -9,25 +9,35 @@
 #include "sum/kernels_cpu.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
+
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
 #else
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
 #endif
 
-namespace reduce_ops::exact::avx512 {
+namespace reduce_ops {
 namespace {
 constexpr int kVectorBytes = 64;
-}
-#include "exact/kernels_cpu.inc"
-}  // namespace reduce_ops::exact::avx512
 
-namespace reduce_ops::sum::avx512 {
-namespace {
-constexpr int kVectorBytes = 64;
-}
+/// How the CPU converts float16.
+struct Halves {
+  static constexpr bool kNative = true;
+  static __m512 read(const std::byte* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+};
+}  // namespace
+
+namespace exact::avx512 {
+#include "exact/kernels_cpu.inc"
+}  // namespace exact::avx512
+
+namespace sum::avx512 {
 #include "sum/kernels_cpu.inc"
-}  // namespace reduce_ops::sum::avx512
+}  // namespace sum::avx512
+}  // namespace reduce_ops
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -8,16 +8,21 @@
 #include "exact/kernels_cpu.h"
 #include "sum/kernels_cpu.h"
 
-namespace reduce_ops::exact::baseline {
+namespace reduce_ops {
 namespace {
 constexpr int kVectorBytes = 16;
-}
-#include "exact/kernels_cpu.inc"
-}  // namespace reduce_ops::exact::baseline
 
-namespace reduce_ops::sum::baseline {
-namespace {
-constexpr int kVectorBytes = 16;
-}
+/// There is no instruction that converts float16.
+struct Halves {
+  static constexpr bool kNative = false;
+};
+}  // namespace
+
+namespace exact::baseline {
+#include "exact/kernels_cpu.inc"
+}  // namespace exact::baseline
+
+namespace sum::baseline {
 #include "sum/kernels_cpu.inc"
-}  // namespace reduce_ops::sum::baseline
+}  // namespace sum::baseline
+}  // namespace reduce_ops

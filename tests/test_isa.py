@@ -39,6 +39,11 @@ def sums() -> dict[str, int]:
             add(f"{dtype} turned {matrix.shape}", reduce_ops.sum(matrix.t()))
         if not dtype.is_complex:
             add(f"{dtype} exact", reduce_ops.sum_exact(x))
+    every = torch.arange(2**16).to(torch.uint16).view(torch.float16)
+    rows = torch.zeros(2**16, 64, dtype=torch.float16)
+    rows[:, 5] = every.where(~every.isnan(), 1)
+    add("rows of every float16", reduce_ops.sum(rows, 1, dtype=torch.float32))
+    add("columns of every float16", reduce_ops.sum(rows.t().contiguous(), 0, dtype=torch.float32))
     x = torch.randn(9_000_000, dtype=torch.float64, generator=generator)
     for dtype, size in (
         (torch.float32, 2**21),  # 8 MiB, the last of L3
@@ -46,6 +51,7 @@ def sums() -> dict[str, int]:
         (torch.float64, 1_200_001),
         (torch.complex64, 4_300_000),
         (torch.bfloat16, 4_500_000),
+        (torch.float16, 4_500_000),
     ):
         of_size = x[:size].to(dtype)
         add(f"{dtype} {size}", reduce_ops.sum(of_size))

@@ -263,6 +263,9 @@ int single_width(int64_t columns) {
   return width;
 }
 
+/// Whether rows begin where a line does, or all as far behind that.
+bool are_lines(const Problem& p) { return std::abs(p.reduced.stride[0]) * p.element_size % kLineBytes == 0; }
+
 /// Columns in groups of `vector` neighbours, one group a thread.
 struct Groups {
   Groups(const Problem& problem, int columns_a_thread, int multiprocessor_count)
@@ -338,7 +341,7 @@ std::optional<Plan> plan_wave(const Groups& g) {
   const double loads = static_cast<double>(p.n) * static_cast<double>(g.count);
   const double bytes = loads * g.vector * p.element_size;
   if (bytes < static_cast<double>(places << 18)) return std::nullopt;
-  const bool lines = !single && std::abs(p.reduced.stride[0]) * p.element_size % kLineBytes == 0;
+  const bool lines = !single && are_lines(p);
   const int64_t least_width = lines || g.run <= 64 ? 8 : 16;
   const int64_t most_tiles = g.most_tiles_of(most_threads);
   const int64_t most_segments_a_part = std::min<int64_t>(16, most_tiles - 1);  // whose counters have room too
@@ -357,11 +360,11 @@ std::optional<Plan> plan_wave(const Groups& g) {
     // blocks of 16 x 32 threads, 46.7 in 164 of 7 x 32 (H200).
     const double least_busy = lines ? 0.85 : !single && 2 * width >= g.count ? 0.45 : 0.8;
     const double busy = loads / static_cast<double>(std::min(p.n, rows) * width * places);
-    if (busy < least_busy || 8 * width * parts < 5 * most_threads) return;
+    if (busy < least_busy || 12 * width * parts < 7 * most_threads) return;
     const double shared = (lines ? 0.3 : 2) / static_cast<double>(width);
     const double idle = 1 - static_cast<double>(width * parts) / most_threads;
     const int64_t slots = segments * width * g.vector * p.accumulate_size / 4;
-    const double fold = segments > 1 ? 3e6 + 1600 * static_cast<double>(slots) : 0;
+    const double fold = segments > 1 ? 4e6 + 1600 * static_cast<double>(slots) : 0;
     const double cost = bytes * (1 + shared) * (1 + idle / 10) + fold;
     if (cost >= least) return;
     least = cost;
@@ -406,7 +409,7 @@ std::optional<Plan> plan_alone(const Groups& g) {
     const bool full = 4 * n >= 3 * tiles * g.rows * parts;
     const bool one_load = tiles == 1 && blocks * width * parts <= int64_t{512} * g.multiprocessors;  // of the GPU
     const int64_t places = int64_t{g.multiprocessors} * (bytes && !short_run && width >= 16 ? 2 : 1);
-    const bool as_wide_as_lines = pitch % kLineBytes == 0 || width * g.vector * g.p.element_size >= kLineBytes;
+    const bool as_wide_as_lines = are_lines(g.p) || width * g.vector * g.p.element_size >= kLineBytes;
     const bool busy =
         blocks <= places ? 4 * blocks >= 3 * places : as_wide_as_lines && occupancy(blocks, places) >= 0.9;
     if ((full || one_load) && tiles <= g.most_tiles && busy) {
@@ -783,8 +786,9 @@ Plan plan_without_prefetching(const Problem& p, int multiprocessors) {
 /// another sum, (64, 64, 56, 56) 16.2 and 16.5. Columns gain where there are many rows but not too much data, if one
 /// block a multiprocessor asks: (4096, 4096) over dimension 0 17.4 and 17.6, but (9, 2^22) 40.7 and 40.0, (16, 2048,
 /// 4096) over 0 and 1 121.6 and 121.0; waves unless they leave a tenth of the multiprocessors free, which would take
-/// two blocks of the next sum, (699051, 48) 36.2 us and with prefetches 43.3. Staged rows and few rows do not: (131072,
-/// 257) float16 25.4 and 24.5, (8, 2^22) bfloat16 over dimension 0 19.7 and 18.8.
+/// two blocks of the next sum, (699051, 48) 36.2 us and with prefetches 43.3, or little is read, in pieces of lines,
+/// (100, 1000, 100) over 1 12.2 and 13.5. Staged rows and few rows do not: (131072, 257) float16 25.4 and 24.5, (8,
+/// 2^22) bfloat16 over dimension 0 19.7 and 18.8.
 int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
   const double bytes = static_cast<double>(p.n) * static_cast<double>(p.outputs) * p.element_size;
   const double waves = bytes / (multiprocessors * 0x1p17);  // of 1024 threads x 8 loads a multiprocessor
@@ -805,7 +809,8 @@ int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
     case Family::columns: {
       const bool can = p.reduced.dims == 1 && columns_prefetch(plan.vector, p.element_size);
       const int64_t blocks = ceil_div(ceil_div(p.outputs, plan.vector), plan.width) * plan.segments;
-      const bool gain = plan.threads > 256 ? 10 * blocks >= 9 * multiprocessors : p.n >= 512;
+      const bool wave_gains = 10 * blocks >= 9 * multiprocessors && (are_lines(p) || waves >= 3);
+      const bool gain = plan.threads > 256 ? wave_gains : p.n >= 512;
       return can && gain && waves >= 2 && waves < 8 ? multiprocessors : 0;
     }
     default:
