@@ -21,12 +21,16 @@ namespace reduce_ops {
 namespace {
 constexpr int kVectorBytes = 32;
 
-/// How the CPU converts float16.
+/// Vectors of floats from eight elements of 16 bits.
 struct Halves {
   static constexpr bool kNative = true;
-  static __m256 read(const std::byte* p) {
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  static __m256 float16(const std::byte* p) { return _mm256_cvtph_ps(load(p)); }
+  static __m256 bfloat16(const std::byte* p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load(p)), 16));
   }
+
+ private:
+  static __m128i load(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 };
 }  // namespace
 

@@ -21,12 +21,16 @@ namespace reduce_ops {
 namespace {
 constexpr int kVectorBytes = 64;
 
-/// How the CPU converts float16.
+/// Vectors of floats from sixteen elements of 16 bits.
 struct Halves {
   static constexpr bool kNative = true;
-  static __m512 read(const std::byte* p) {
-    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  static __m512 float16(const std::byte* p) { return _mm512_cvtph_ps(load(p)); }
+  static __m512 bfloat16(const std::byte* p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load(p)), 16));
   }
+
+ private:
+  static __m256i load(const std::byte* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
 };
 }  // namespace
 

@@ -12,7 +12,7 @@ namespace reduce_ops {
 namespace {
 constexpr int kVectorBytes = 16;
 
-/// There is no instruction that converts float16.
+/// There are no instructions that convert elements of 16 bits.
 struct Halves {
   static constexpr bool kNative = false;
 };
