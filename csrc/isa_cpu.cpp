@@ -1,11 +1,23 @@
 #include "isa_cpu.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
 namespace reduce_ops {
 namespace {
+
+#if defined(__x86_64__)
+/// __builtin_cpu_supports() does not know it in clang before 18.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
 
 Isa detect_isa() {
 #if defined(__x86_64__)
@@ -14,7 +26,7 @@ Isa detect_isa() {
       __builtin_cpu_supports("avx512vl")) {
     return Isa::avx512;
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return Isa::avx2;
+  if (__builtin_cpu_supports("avx2") && has_f16c()) return Isa::avx2;
 #endif
   return Isa::baseline;
 }

@@ -1,4 +1,4 @@
-// AVX2: vectors of 32 bytes, and F16C, which every such CPU has.
+// AVX2, with F16C: vectors of 32 bytes.
 
 #include <cstring>
 #include <stdexcept>
@@ -22,7 +22,7 @@ namespace {
 constexpr int kVectorBytes = 32;
 
 /// Vectors of floats from eight elements of 16 bits.
-struct Halves {
+struct HalfVectors {
   static constexpr bool kNative = true;
   static __m256 float16(const std::byte* p) { return _mm256_cvtph_ps(load(p)); }
   static __m256 bfloat16(const std::byte* p) {

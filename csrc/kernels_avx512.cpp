@@ -22,7 +22,7 @@ namespace {
 constexpr int kVectorBytes = 64;
 
 /// Vectors of floats from sixteen elements of 16 bits.
-struct Halves {
+struct HalfVectors {
   static constexpr bool kNative = true;
   static __m512 float16(const std::byte* p) { return _mm512_cvtph_ps(load(p)); }
   static __m512 bfloat16(const std::byte* p) {

@@ -12,8 +12,8 @@ namespace reduce_ops {
 namespace {
 constexpr int kVectorBytes = 16;
 
-/// There are no instructions that convert elements of 16 bits.
-struct Halves {
+/// None: elements of 16 bits are converted one by one.
+struct HalfVectors {
   static constexpr bool kNative = false;
 };
 }  // namespace

@@ -40,8 +40,10 @@ def sums() -> dict[str, int]:
         if not dtype.is_complex:
             add(f"{dtype} exact", reduce_ops.sum_exact(x))
     every = torch.arange(2**16).to(torch.uint16).view(torch.float16)
-    rows = torch.zeros(2**16, 64, dtype=torch.float16)
-    rows[:, 5] = every.where(~every.isnan(), 1)
+    every = every.where(~every.isnan(), 1)
+    add("sums of every float16", reduce_ops.sum(every.view(-1, 2**10), 1, dtype=torch.float32))
+    rows = torch.full((2**16, 64), -0.0, dtype=torch.float16)
+    rows[:, 5] = every
     add("rows of every float16", reduce_ops.sum(rows, 1, dtype=torch.float32))
     add("columns of every float16", reduce_ops.sum(rows.t().contiguous(), 0, dtype=torch.float32))
     x = torch.randn(9_000_000, dtype=torch.float64, generator=generator)
@@ -61,6 +63,11 @@ def sums() -> dict[str, int]:
             add(f"{dtype} columns of {matrix.shape}", reduce_ops.sum(matrix, 0))
             left = matrix[:, : columns - 11]
             add(f"{dtype} left columns of {matrix.shape}", reduce_ops.sum(left, 0))
+    halves = x.to(torch.bfloat16)
+    for columns in (17, 33, 100):  # more than 32 MiB, of overlapping rows
+        for step in (0, 1):
+            matrix = halves.as_strided((2**24 // columns + 1, columns), (step, 1))
+            add(f"columns of {matrix.shape}, {step} apart", reduce_ops.sum(matrix, 0))
     for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool):
         x = torch.randint(-(2**40), 2**40, (300_007,), generator=generator).to(dtype)
         for n in SIZES:
