@@ -19,6 +19,12 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t ceil_power(int64_t x) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(x))); }
 
+/// Bytes of the input.
+double bytes_of(const Problem& p) { return static_cast<double>(p.n) * static_cast<double>(p.outputs) * p.element_size; }
+
+/// The same in waves of 1024 threads x 8 loads a multiprocessor.
+double waves_of(const Problem& p, int multiprocessors) { return bytes_of(p) / (multiprocessors * 0x1p17); }
+
 /// The share of `places` that so many equal blocks keep busy, if each takes one and as long as any other.
 double occupancy(int64_t blocks, int64_t places) {
   return static_cast<double>(blocks) / static_cast<double>(ceil_div(blocks, places) * places);
@@ -338,9 +344,8 @@ std::optional<Plan> plan_wave(const Groups& g) {
   // Of much data the plan that takes the fewest bytes: those of the input; of sectors that neighbouring blocks share,
   // if rows begin in the middle of a line; those for which too few are in flight; and what could be read while a last
   // block folds the others' sums. Other plans are better than one that takes many.
-  const double loads = static_cast<double>(p.n) * static_cast<double>(g.count);
-  const double bytes = loads * g.vector * p.element_size;
-  if (bytes < static_cast<double>(places << 18)) return std::nullopt;
+  if (waves_of(p, g.multiprocessors) < 2) return std::nullopt;
+  const double bytes = bytes_of(p);
   const bool lines = !single && are_lines(p);
   const int64_t least_width = lines || g.run <= 64 ? 8 : 16;
   const int64_t most_tiles = g.most_tiles_of(most_threads);
@@ -359,6 +364,7 @@ std::optional<Plan> plan_wave(const Groups& g) {
     // Places that stay free cost least where otherwise most sectors would be shared: (335545, 100) takes 37.5 us in 82
     // blocks of 16 x 32 threads, 46.7 in 164 of 7 x 32 (H200).
     const double least_busy = lines ? 0.85 : !single && 2 * width >= g.count ? 0.45 : 0.8;
+    const double loads = static_cast<double>(p.n) * static_cast<double>(g.count);
     const double busy = loads / static_cast<double>(std::min(p.n, rows) * width * places);
     if (busy < least_busy || 12 * width * parts < 7 * most_threads) return;
     const double shared = (lines ? 0.3 : 2) / static_cast<double>(width);
@@ -790,15 +796,14 @@ Plan plan_without_prefetching(const Problem& p, int multiprocessors) {
 /// (100, 1000, 100) over 1 12.2 and 13.5. Staged rows and few rows do not: (131072, 257) float16 25.4 and 24.5, (8,
 /// 2^22) bfloat16 over dimension 0 19.7 and 18.8.
 int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
-  const double bytes = static_cast<double>(p.n) * static_cast<double>(p.outputs) * p.element_size;
-  const double waves = bytes / (multiprocessors * 0x1p17);  // of 1024 threads x 8 loads a multiprocessor
+  const double waves = waves_of(p, multiprocessors);
   const auto wave = static_cast<int>(wave_of(plan.threads, multiprocessors));
   switch (plan.family) {
     case Family::rows: {
       if (plan.layout == Layout::pitched || plan.layout == Layout::strided) return 0;
       const bool brief = plan.width == kWarpSize && !can_permute(plan.loads);  // kBrief of sum_warp
       if (plan.segments == 1) return p.outputs > 1 && waves >= 1.5 && !brief ? wave : 0;
-      const bool little = p.outputs == 1 && bytes <= 0x1p22;
+      const bool little = p.outputs == 1 && bytes_of(p) <= 0x1p22;
       return little || waves >= (plan.layout == Layout::runs ? 2 : 3.5) ? wave : 0;
     }
     case Family::tiny_rows:
