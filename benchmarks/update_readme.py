@@ -6,6 +6,8 @@ What is filled in stands between a line that says what, and ``<!-- end -->``:
     <!-- claims: FILE -->               what ``profile --json`` counted of what goes around about the ladder
     <!-- gain: FILE sum_vN -->          one rung of ``bench --json``, as a sentence
     <!-- sum: FILE -->                  what ``bench sum --json`` says of the full sum, as a sentence
+    <!-- neighbours: FILE -->           what it says of sizes and bases off by one element, as a table
+    <!-- host: FILE -->                 what a call costs the host, by ``bench sum --json`` or ``bench dims --json``
     <!-- exact: FILE -->                what ``bench exact --json`` says of the exact sum, as a sentence
     <!-- code: FILE | FIRST | LAST -->  the lines of a source from one that contains FIRST to the next with LAST
 """
@@ -13,13 +15,16 @@ What is filled in stands between a line that says what, and ``<!-- end -->``:
 import argparse
 import json
 import re
+import statistics
 import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- (table|claims|gain|sum|exact|code): ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"(<!-- (table|claims|gain|sum|neighbours|host|exact|code): ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL
+)
 
 
 def ladder_table(report: dict[str, Any]) -> str:
@@ -63,8 +68,29 @@ def sum_table(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def shapes_table(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a Markdown table of some rows of the race along dimensions."""
+    names = list(dict.fromkeys(name for row in rows for name in row["seconds"]))
+    held = any(row["layout"] != "contiguous" for row in rows)
+    lines = [
+        f"| shape | dim |{' held |' * held} {' | '.join(names)} | GB/s | speed of the fastest peer "
+        "| speed of `torch.sum` |",
+        "|---|---|" + "---|" * held + "--:|" * (len(names) + 3),
+    ]
+    for row in rows:
+        seconds = row["seconds"]
+        times = " | ".join(f"{seconds[name] * 1e6:.2f}" if name in seconds else "" for name in names)
+        layout = f" {row['layout']} |" if held else ""
+        lines.append(
+            f"| {tuple(row['shape'])} | {', '.join(map(str, row['dim']))} |{layout} {times} "
+            f"| {row['bytes'] / seconds['reduce.sum'] / 1e9:.0f} "
+            f"| {row['over_fastest_peer']:.3f} x | {row['over_torch_sum']:.2f} x |"
+        )
+    return lines
+
+
 def dims_table(report: dict[str, Any]) -> str:
-    """Return the Markdown tables of the race along dimensions: the groups, and the shapes of the list."""
+    """Return the Markdown tables of the race along dimensions: the groups, the shapes of the list, and layouts."""
     lines = [
         "| group | shapes | speed of the fastest peer | lowest | more than 1 % ahead | speed of `torch.sum` |",
         "|---|--:|--:|--:|--:|--:|",
@@ -74,21 +100,8 @@ def dims_table(report: dict[str, Any]) -> str:
             f"| {group['name']} | {group['rows']} | {group['over_fastest_peer']:.3f} x | {group['least']:.3f} x "
             f"| {group['ahead']} | {group['over_torch_sum']:.2f} x |"
         )
-    rows = [row for row in report["rows"] if row["group"] == report["rows"][0]["group"]]
-    names = list(dict.fromkeys(name for row in rows for name in row["seconds"]))
-    lines += [
-        "",
-        f"| shape | dim | {' | '.join(names)} | GB/s | speed of the fastest peer | speed of `torch.sum` |",
-        "|---|---|" + "--:|" * (len(names) + 3),
-    ]
-    for row in rows:
-        seconds = row["seconds"]
-        times = " | ".join(f"{seconds[name] * 1e6:.2f}" if name in seconds else "" for name in names)
-        lines.append(
-            f"| {tuple(row['shape'])} | {', '.join(map(str, row['dim']))} | {times} "
-            f"| {row['bytes'] / seconds['reduce.sum'] / 1e9:.0f} "
-            f"| {row['over_fastest_peer']:.3f} x | {row['over_torch_sum']:.2f} x |"
-        )
+    for group in ("list", "layouts"):
+        lines += ["", *shapes_table([row for row in report["rows"] if row["group"] == group])]
     lines += ["", f"Geometric means over the shapes of a group; times in us. {versions(report['environment'])}."]
     return "\n".join(lines) + "\n"
 
@@ -151,6 +164,76 @@ def order_table(report: dict[str, Any]) -> str:
         errors = " | ".join(f"{value:,.0f}" if value >= 10 else f"{value:.2g}" for value in row["errors"].values())
         lines.append(f"| {row['input']} | {row['n']:,} | {errors} | {row['bound']} |")
     lines += ["", f"{versions(report['environment'])}."]
+    return "\n".join(lines) + "\n"
+
+
+def input_name(shape: list[int], dim: list[int]) -> str:
+    """Return 2^20, or (64, 64) over 1."""
+    power = shape[0].bit_length() - 1
+    return f"2^{power}" if shape == [2**power] else f"{tuple(shape)} over {', '.join(map(str, dim))}"
+
+
+def context_table(report: dict[str, Any]) -> str:
+    """Return the Markdown table of what a call takes by what stands before it."""
+    names = list(report["rows"][0]["seconds"])
+    lines = [f"| | {' | '.join(names)} |", "|---|" + "--:|" * len(names)]
+    for row in report["rows"]:
+        times = " | ".join(f"{seconds * 1e6:.2f}" for seconds in row["seconds"].values())
+        lines.append(f"| {input_name(row['shape'], row['dim'])} | {times} |")
+    return "\n".join([*lines, "", f"{versions(report['environment'])}."]) + "\n"
+
+
+def stalls_table(report: dict[str, Any]) -> str:
+    """Return the Markdown table of what warps wait for."""
+    names = list(report["rows"][0])[1:]
+    lines = [f"| elements | {' | '.join(names)} |", "|---|" + "--:|" * len(names)]
+    for row in report["rows"]:
+        cells = (f"{row[name]:,.0f}" if row[name] > 1000 else f"{row[name]:.1f}" for name in names)
+        lines.append(f"| {input_name([row['n']], [0])} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"{versions(report['environment'])}."]) + "\n"
+
+
+def random_table(report: dict[str, Any]) -> str:
+    """Return the Markdown table of random layouts, a line for each kind of kernel, the worst first."""
+    lines = [
+        "| kernels | layouts | speed of `torch.sum` | under half of it |",
+        "|---|--:|--:|--:|",
+    ]
+    kinds = sorted(report["kernels"], key=lambda kind: -kind["under_half"] / kind["layouts"])
+    for kind in [*kinds, {"name": "all"} | {key: report[key] for key in ("layouts", "geometric_mean", "under_half")}]:
+        lines.append(
+            f"| {kind['name']} | {kind['layouts']:,} | {kind['geometric_mean']:.2f} x "
+            f"| {kind['under_half'] / kind['layouts']:.1%} |"
+        )
+    worst = report["worst"][0]
+    lines += [
+        "",
+        f"The worst, {worst['over_torch_sum']:.2f} x: {tuple(worst['shape'])} {worst['dtype']}, strides "
+        f"{tuple(worst['strides'])}, over {', '.join(map(str, worst['dim']))}. {versions(report['environment'])}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def cpu_threads_table(report: dict[str, Any]) -> str:
+    """Return the Markdown table of the race on a CPU: a line an input, for each number of threads three columns."""
+    counts = sorted({row["threads"] for row in report["rows"]})
+    threads = {count: f"{count} thread{'s' * (count > 1)}" for count in counts}
+    lines = [
+        "| | dtype | "
+        + " | ".join(f"GB/s, {name} | speed of `torch.sum` | from .. to" for name in threads.values())
+        + " |",
+        "|---|---|" + "--:|--:|--:|" * len(counts),
+    ]
+    inputs: dict[tuple[str, str], str] = {}
+    for row in sorted(report["rows"], key=lambda row: row["threads"]):
+        key = (input_name(row["shape"], row["dim"]), row["dtype"])
+        ratios = row["over_torch_sum"]
+        rate = row["bytes"] / statistics.median(row["seconds"]) / 1e9
+        cells = f" {rate:.3g} | {statistics.median(ratios):.2f} x | {min(ratios):.2f} .. {max(ratios):.2f} |"
+        inputs[key] = inputs.get(key, "") + cells
+    lines += [f"| {' | '.join(key)} |{cells}" for key, cells in inputs.items()]
+    processes = len(report["rows"][0]["seconds"])
+    lines += ["", f"Median, lowest and highest of {processes} processes. {versions(report['environment'])}."]
     return "\n".join(lines) + "\n"
 
 
@@ -234,6 +317,10 @@ TABLES = {
     "processes": processes_table,
     "order": order_table,
     "profile": profile_table,
+    "cpu_threads": cpu_threads_table,
+    "context": context_table,
+    "stalls": stalls_table,
+    "random": random_table,
 }
 
 
@@ -272,6 +359,33 @@ def full_sum(file: str) -> str:
         f"It reads each byte once. Up to 2^26 float32s take at most {beyond * 1e6:.1f} us more than a kernel that does "
         f"nothing but read them, larger tensors at most {share:.1%} more ({report['environment']['device']}).\n"
     )
+
+
+def neighbours(file: str) -> str:
+    """Return what one element more or less, or a base off by one, costs the full sum, as a table."""
+    report = load(file)
+    powers: dict[int, dict[str, float]] = {}
+    for row in report["rows"]:
+        if row["dtype"] != "float32" or row["layout"] != "contiguous":
+            continue
+        exponent = (row["n"] + 1).bit_length() - 1
+        kind = "base off by one" if row["offset"] else {-1: "n - 1", 0: "n", 1: "n + 1"}[row["n"] - 2**exponent]
+        powers.setdefault(exponent, {})[kind] = row["seconds"]["reduce.sum"]
+    others = ("n - 1", "n + 1", "base off by one")
+    lines = [f"| n | {' | '.join(('us', *others))} |", "|---|" + "--:|" * (1 + len(others))]
+    for exponent, seconds in sorted(powers.items()):
+        changes = {kind: round(seconds[kind] / seconds["n"] - 1, 2) + 0.0 for kind in others}  # not -0.0
+        cells = (f"{seconds[kind] * 1e6:.2f}, {change:+.0%}" for kind, change in changes.items())
+        lines.append(f"| 2^{exponent} | {seconds['n'] * 1e6:.2f} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"{versions(report['environment'])}."]) + "\n"
+
+
+def host(file: str) -> str:
+    """Return what a call costs the host, as a table."""
+    report = load(file)
+    lines = ["| call | us |", "|---|--:|"]
+    lines += [f"| `{name}` | {seconds * 1e6:.1f} |" for name, seconds in report["host_seconds"].items()]
+    return "\n".join([*lines, "", f"{versions(report['environment'])}."]) + "\n"
 
 
 def exact(file: str) -> str:
@@ -356,7 +470,16 @@ def code(argument: str) -> str:
     return "```cpp\n" + textwrap.dedent("\n".join(lines[starts[0] : end + 1])) + "\n```\n"
 
 
-FILL = {"table": table, "claims": claims, "gain": gain, "sum": full_sum, "exact": exact, "code": code}
+FILL = {
+    "table": table,
+    "claims": claims,
+    "gain": gain,
+    "sum": full_sum,
+    "neighbours": neighbours,
+    "host": host,
+    "exact": exact,
+    "code": code,
+}
 
 
 def main() -> int:

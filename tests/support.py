@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
 
 import reduce_ops
 from reduce_ops import LADDER, Rung
+
+ROOT = Path(__file__).resolve().parent.parent
 
 DTYPES = (
     torch.bool,
@@ -131,3 +137,13 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def load_benchmark(name: str) -> ModuleType:
+    """A program in benchmarks/, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses look
+    spec.loader.exec_module(module)
+    return module

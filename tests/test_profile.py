@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import importlib.util
 import io
 import json
 import os
@@ -21,9 +20,9 @@ import torch
 
 from reduce_ops import LADDER, explanation, profile
 from reduce_ops.__main__ import main
+from support import ROOT, load_benchmark
 
 N = explanation.REFERENCE_N
-ROOT = Path(__file__).resolve().parent.parent
 RAW, SOURCE = (
     gzip.decompress((ROOT / "tests" / "data" / f"ncu_{page}.csv.gz").read_bytes()).decode()
     for page in ("raw", "source")
@@ -161,10 +160,7 @@ def test_pages_that_lack_something(raw: str, source: str, words: str) -> None:
 
 
 def test_what_the_docs_make_of_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = importlib.util.spec_from_file_location("update_readme", ROOT / "benchmarks" / "update_readme.py")
-    assert spec and spec.loader
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = load_benchmark("update_readme")
     environment = {"device": "a GPU", "date": "today"}
     report = profile.compare(N, LADDER, RAW, SOURCE, environment)
     (tmp_path / "profile.json").write_text(json.dumps(profile.as_json(report)))

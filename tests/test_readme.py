@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -16,8 +15,8 @@ import pytest
 
 from reduce_ops import LADDER
 from reduce_ops.__main__ import _parser, main
+from support import ROOT, load_benchmark
 
-ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 PAGES = {path.name: path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
 EACH_PAGE = pytest.mark.parametrize("page", PAGES)
@@ -29,15 +28,7 @@ def blocks(language: str, text: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    return load("update_readme")
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("update_readme")
 
 
 def test_tables_and_excerpts_are_up_to_date() -> None:
@@ -109,7 +100,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 def test_the_errors_of_the_canonical_order_are_still_those() -> None:
     """They are the same on every machine, so the committed figures can be computed again."""
-    module = load("order_errors")
+    module = load_benchmark("order_errors")
     report = json.loads((ROOT / "benchmarks" / "results" / "order_cpu.json").read_text())
     rows = {row["input"]: row for row in report["rows"]}
     for name, x in module.inputs().items():

@@ -1,0 +1,77 @@
+"""Races ``reduce.sum`` against ``torch.sum`` on the CPU, by threads: ``benchmarks/cpu_threads.py --json FILE``.
+
+Where memory lies, and which neighbours a virtual machine has, differ from process to process by more than one process
+shows. So several run, one after the other, and what is told are the median of their ratios and the extremes.
+"""
+
+import argparse
+import json
+import multiprocessing
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from reduce_ops import canonical, measure
+from reduce_ops.bench_ladder import random_input
+
+PROCESSES = 6
+
+OF_FLOAT32 = [
+    *(((2**exponent,), (0,)) for exponent in range(16, 28)),
+    *(((4096, 4096), (0,)), ((4096, 4096), (1,)), ((2**18, 8), (0,)), ((2**18, 8), (1,)), ((100, 1000, 100), (1,))),
+]
+OF_HALVES = [((2**exponent,), (0,)) for exponent in (16, 20, 24)] + OF_FLOAT32[12:]
+CASES = [
+    *((shape, dim, torch.float32) for shape, dim in OF_FLOAT32),
+    *((shape, dim, dtype) for dtype in (torch.float16, torch.bfloat16) for shape, dim in OF_HALVES),
+]
+
+
+def race(threads: int) -> list[tuple[float, float]]:
+    """Return the seconds of both contenders on each input."""
+    torch.set_num_threads(threads)
+    times = []
+    for shape, dim, dtype in CASES:
+        x = random_input(torch.Size(shape).numel(), dtype, torch.device("cpu")).view(shape)
+        functions = {"ours": lambda t, dim=dim: canonical.sum(t, dim), "theirs": lambda t, dim=dim: torch.sum(t, dim)}
+        seconds = measure.call_times(functions, x)
+        times.append((seconds["ours"].median, seconds["theirs"].median))
+    return times
+
+
+def in_new_process(threads: int) -> list[tuple[float, float]]:
+    """Return what `race` says there."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(race, (threads,))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the figures go")
+    parser.add_argument("--processes", type=int, default=PROCESSES, help=f"for each number of threads ({PROCESSES})")
+    options = parser.parse_args()
+    threads = sorted({1, torch.get_num_threads()})
+    races = {count: [in_new_process(count) for _ in range(options.processes)] for count in threads}
+    rows: list[dict[str, Any]] = []
+    for count, of_processes in races.items():
+        for (shape, dim, dtype), times in zip(CASES, zip(*of_processes, strict=True), strict=True):
+            rows.append(
+                {
+                    "threads": count,
+                    "shape": shape,
+                    "dim": dim,
+                    "dtype": str(dtype).removeprefix("torch."),
+                    "bytes": torch.Size(shape).numel() * dtype.itemsize,
+                    "seconds": [ours for ours, _ in times],
+                    "over_torch_sum": [theirs / ours for ours, theirs in times],
+                }
+            )
+    report = {"benchmark": "cpu_threads", "environment": measure.environment(torch.device("cpu")), "rows": rows}
+    options.json.write_text(json.dumps(report, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
