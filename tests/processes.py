@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import socket
 from collections.abc import Callable
@@ -41,4 +42,9 @@ def spawn(checks: list[Check], device: torch.device, world: int = 2, seconds: in
     if device.type == "cuda" and torch.cuda.device_count() < world:
         pytest.skip(f"needs {world} GPUs")
     arguments = (checks, device.type, free_port(), world, seconds)
-    torch.multiprocessing.spawn(in_process, arguments, nprocs=world)  # raises what a process raised
+    # From a server that has imported PyTorch, which takes seconds; what was forked may not use CUDA.
+    multiprocessing.set_forkserver_preload(["torch.distributed", "reduce_ops.distributed"])
+    method = "spawn" if device.type == "cuda" else "forkserver"
+    torch.multiprocessing.start_processes(
+        in_process, arguments, nprocs=world, start_method=method
+    )  # raises their errors
