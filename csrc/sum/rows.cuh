@@ -15,6 +15,7 @@
 
 #include "early_start.cuh"
 #include "sum/fold.cuh"
+#include "sum/plan.h"
 #include "sum/slots.cuh"
 #include "sum/sources.cuh"
 
