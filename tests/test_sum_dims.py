@@ -5,9 +5,13 @@ A contiguous input is seen as (A, R, C): A times, R elements that lie C apart ar
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import math
+import mmap
+import os
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -221,6 +225,54 @@ def test_turned_batches(length: int, dtype: torch.dtype, device: torch.device) -
         x = values(lines, 3, length, dtype=dtype).to(device)
         check(held(x, 2, 1, 0), (0, 2), lines)
         check(held(x, 2, 0, 1), (0, 2), (lines, "an output beside the other"))
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64, torch.complex128, torch.int64],
+    ids=str,
+)
+@pytest.mark.parametrize("length", [511, 512, 1025, 2047, 2048, 5003])
+def test_long_columns(length: int, dtype: torch.dtype, device: torch.device) -> None:
+    """Of few columns and of many; where one ends and the next one begins is in the middle of a node."""
+    for width in (2, 3, 4, 5, 8, 9, 15, 16, 17, 33, 120, 530 if length < 600 else 70):
+        check(held(values(width, length, dtype=dtype).to(device), 1, 0), (0, 1), width)
+        check(held(values(width, length, 2, dtype=dtype).to(device), 1, 2, 0), (0, 1), (width, "beside another"))
+    x = values(3, 20, length, dtype=dtype).to(device)
+    check(held(x, 0, 2, 1), (0, 1, 2), "matrices one after the other")
+    check(held(x, 2, 0, 1), (0, 1, 2), "side by side")
+    check(held(x, 2, 0, 1)[:, 1:18], (0, 1, 2), "parts of them")
+    check(held(x, 2, 0, 1)[1:, ::2], (0, 1, 2), "every other column")
+    rows = values(20, length // 9, 9, dtype=dtype).to(device)
+    check(held(rows, 2, 1, 0), (0, 1, 2), "columns in two dimensions")
+
+
+def last_in_memory(x: torch.Tensor) -> torch.Tensor:
+    """A copy on a CPU, behind which the next page of memory cannot be read."""
+    size = -x.nbytes % mmap.PAGESIZE + x.nbytes
+    memory = mmap.mmap(-1, size + mmap.PAGESIZE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(address + size), mmap.PAGESIZE, 0) == 0, os.strerror(ctypes.get_errno())
+    copy = torch.frombuffer(memory, dtype=x.dtype, count=x.numel(), offset=size - x.nbytes)
+    return copy.copy_(x.flatten()).view(x.shape)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex128, torch.int8], ids=str
+)
+@pytest.mark.parametrize("width", [1, 3, 4, 7, 9, 15, 16, 17, 31, 33, 100])
+def test_nothing_behind_the_last_element_is_read(width: int, dtype: torch.dtype) -> None:
+    for length in (1, 2, 15, 17, 100, 257, 600, 2100):
+        x = last_in_memory(values(length, width, dtype=dtype))
+        check(x, 0)
+        check(x, 1)
+        check(x, (0, 1))
+        check(x.t(), (0, 1))
+        check(x[:, ::2].t(), (0, 1))
+        check(x[1:, width // 2 :], 0)
+        check(x[1:, width // 2 :], 1)
 
 
 @pytest.mark.parametrize(

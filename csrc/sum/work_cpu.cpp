@@ -91,14 +91,15 @@ Work work_of(const at::Tensor& self, DimSet reduced, int64_t outputs, Grain grai
   const int64_t threads = threads_for(self);
   const int64_t tasks = threads == 1 ? 1 : kTasksPerThread * threads;
   const int64_t most = std::min(grain.block, w.across.size);
-  const bool columns = w.across.stride < w.elements.strides[0];
+  const int closest = closest_dim(w.elements);
+  const bool columns = w.across.stride < w.elements.strides[closest];
   w.block = std::clamp<int64_t>(columns ? w.across.size : outputs / tasks, 1, most);
   if (threads == 1) w.block = most;
   w.blocks = (w.across.size - 1) / w.block + 1;
   w.range = 1;
-  if (const int across = closest_dim(w.elements); across != 0) {
+  if (closest != 0) {
     w.range = kColumns;
-    for (int d = 0; d < across; ++d) {
+    for (int d = 0; d < closest; ++d) {
       const int64_t size = w.elements.sizes[d];
       w.range = w.range > w.n / size ? w.n : w.range * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(size)));
     }
