@@ -264,7 +264,7 @@ def last_in_memory(x: torch.Tensor) -> torch.Tensor:
 )
 @pytest.mark.parametrize("width", [1, 3, 4, 7, 9, 15, 16, 17, 31, 33, 100])
 def test_nothing_behind_the_last_element_is_read(width: int, dtype: torch.dtype) -> None:
-    for length in (1, 2, 15, 17, 100, 257, 600, 2100):
+    for length in (1, 2, 15, 17, 100, 257, 512, 2048):  # the last two are whole windows of LongColumns
         x = last_in_memory(values(length, width, dtype=dtype))
         check(x, 0)
         check(x, 1)
