@@ -81,7 +81,7 @@ def test_layout() -> None:
     assert plan(x[:, ::2], 1).layout == "pitched"
     assert plan(meta(8, 16, 28, 28)[:, :, ::2, ::2], [0, 2, 3]).layout == "strided"
     assert plan(meta(2, 3, 2**31)[:, 0], [0, 1]).layout == "strided"  # too far for 32 bits
-    assert plan(torch.empty(100_001)[1:]).layout == "shifted"
+    assert plan(torch.empty(2**21)[1:]).layout == "shifted"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,24 @@ def test_rarer_dtypes_have_fewer_kernels(dtype: torch.dtype, layouts: list[str])
     assert plan(odd[:, :, ::2, ::2], [0, 2, 3]).layout == layouts[4]
 
 
-@pytest.mark.parametrize("n", [1, 2**6, 2**12, 2**14, 2**15])
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [
+        *((torch.bool, "shifted_little"), (torch.bfloat16, "shifted_little"), (torch.float32, "shifted_little")),
+        *((torch.complex64, "shifted_little"), (torch.uint32, "strided")),
+    ],
+)
+def test_little_from_a_shifted_base(dtype: torch.dtype, layout: str) -> None:
+    assert plan(torch.empty(1001, dtype=dtype)[1:]).layout == layout
+
+
+def test_little_is_one_output_of_4_mebibytes() -> None:
+    assert plan(torch.empty(2**20 + 1)[1:]).layout == "shifted_little"
+    assert plan(torch.empty(2**20 + 2)[1:]).layout == "shifted"
+    assert plan(torch.empty(2, 1002)[:, 1:], 1).layout == "shifted"
+
+
+@pytest.mark.parametrize("n", [1, 2**6, 2**12, 2**14])
 def test_small_full_sums_take_one_block(n: int) -> None:
     assert plan(meta(n)).segments == 1
 
@@ -108,8 +125,8 @@ def test_small_full_sums_take_one_block(n: int) -> None:
 @pytest.mark.parametrize(
     ("n", "threads", "segments"),
     [
-        *((2**15 + 1, 64, 17), (2**17, 64, 64), (2**17 + 1, 128, 33), (2**19, 128, 128)),
-        *((2**19 + 1, 256, 65), (2**21, 256, 256), (2**21 + 1, 512, 129)),
+        *((2**14 + 1, 64, 9), (2**16, 64, 32), (2**16 + 1, 128, 17), (2**18, 128, 64)),
+        *((2**18 + 1, 256, 33), (2**21, 256, 256), (2**21 + 1, 512, 129)),
     ],
 )
 def test_middle_full_sums_take_no_more_blocks_than_threads(n: int, threads: int, segments: int) -> None:
@@ -449,7 +466,9 @@ def test_more_than_a_wave_of_columns_that_begin_within_a_line(shape: tuple[int, 
         ((2**14,), None, 0),  # one block
         ((2**18,), None, 8 * H200),
         ((2**20,), None, 4 * H200),
-        ((2**21,), None, 0),
+        ((2**21,), None, 4 * H200),
+        ((2**21 + 1,), None, 2 * H200),
+        ((2**22,), None, 0),
         ((2**23,), None, 0),
         ((2**24,), None, 2 * H200),
         ((4096, 4096), 1, 2 * H200),

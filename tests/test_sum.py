@@ -72,10 +72,12 @@ def test_equals_v0_and_v1(device: torch.device) -> None:
             assert_same_bits(reduce_ops.sum_v1(x), total)
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.float64, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.int8, torch.float16, torch.int32, torch.float32, torch.float64, torch.complex64]
+)
 @pytest.mark.parametrize("offset", [1, 2, 3, 5, 7, 15])
 def test_misaligned(dtype: torch.dtype, offset: int, device: torch.device) -> None:
-    for n in SOME_SIZES:
+    for n in (*SOME_SIZES, 64, 300, 512, 700, 2048, 3000, 6000, 2**16, 2**19 + 5, 2**20):
         x = random_values(n + 16, dtype, seed=n).to(device)
         view = x[offset : offset + n]
         assert_same_bits(reduce_ops.sum(view), canonical_sum(view), n)

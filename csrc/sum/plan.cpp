@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 namespace reduce_ops::sum {
 namespace {
@@ -40,7 +41,8 @@ Layout layout_of(const Problem& p) {
   const bool aligned = p.misalignment == 0 && strides_divide(p.kept, 0, group);
   if (is_run(p.reduced) && has_one_pitch(p)) {
     if (aligned) return Layout::aligned;
-    if (p.kernels != Kernels::few) return Layout::shifted;
+    const bool little = p.outputs == 1 && bytes_of(p) <= kMostLittle && p.element_size <= kLittleElement;
+    if (p.kernels != Kernels::few) return little ? Layout::shifted_little : Layout::shifted;
   }
   const bool pitched = p.reduced.dims <= 2 && p.reduced.small && reach(p.reduced) < int64_t{1} << 31;
   if (pitched && p.kernels != Kernels::few && is_rows(p.reduced, group) && aligned) return Layout::runs;
@@ -91,7 +93,8 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     warps.width = kWarpSize;
     return warps;
   };
-  const bool every_shape = p.kernels != Kernels::few && (layout == Layout::aligned || layout == Layout::shifted);
+  const bool one_run = layout == Layout::aligned || layout == Layout::shifted || layout == Layout::shifted_little;
+  const bool every_shape = p.kernels != Kernels::few && one_run;
   const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;  // a block each fills the GPU
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
   if (p.outputs > 1 && every_shape) {
@@ -133,20 +136,23 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
   }
   if (every_shape) {
     const int small_loads = small_grid_loads(layout, p.element_size, p.accumulate_size);
-    // The smallest block that holds the input wins up to 2^15 float32 elements: 2.28 us, with 32 blocks 2.38 (H200).
+    // The smallest block that holds the input wins up to 2^14 float32 elements: 2.79 us behind an add_, 8 blocks of
+    // (64, 8) 3.21. At 2^15 these, 16 of them, take 3.21 and 1.55 in a row, one block 3.16 and 1.98; of 2^14 elements
+    // one by one 16 blocks of (64, 4) take 1.62, one block 2.31 (H200).
     for (const auto [threads, u] :
-         {Shape{32, 1}, {32, 2}, {128, 1}, {256, 1}, {256, 2}, {256, 4}, {512, 4}, {1024, 4}, {1024, 8}}) {
+         {Shape{32, 1}, {32, 2}, {128, 1}, {256, 1}, {256, 2}, {256, 4}, {512, 4}, {1024, 4}}) {
       if (p.outputs > 1 || (layout == Layout::shifted && u != 4)) continue;
+      if (layout == Layout::shifted_little && threads == 1024) continue;
       if (loads <= int64_t{threads} * u) return plan({threads, u}, 1, 1);
     }
-    // Beyond, the smallest blocks of which there are no more than threads in one, as the last block then collects with
-    // one load a lane. H200, float32: 2^16 elements take 2.31 us in 32 blocks of (64, 8), 2.39 in 32 of (128, 4), 2.69
-    // in 16 of (256, 4); 2^18 2.54 in 64 of (128, 8), 2.66 in 64 of (256, 4), 3.05 in 16 of (512, 8). Of several
-    // outputs: (200, 20000) 6.7 us in five blocks of (128, 8) each, 8.6 in two of (512, 8).
-    for (const int threads : {64, 128, 256}) {
+    // Beyond, small blocks, of which the last one then collects with one load a lane. H200, float32 in a row: 2^16
+    // takes 1.56 us in 32 blocks of (64, 8), 1.61 in 16 of (128, 8); 2^17 1.73 in 64 and 1.64 in 32; 2^19 2.19 in 128
+    // of (128, 8), 2.15 in 64 of (256, 8). Of several outputs: (200, 20000) 6.7 us in five blocks of (128, 8) each, 8.6
+    // in two of (512, 8).
+    for (const auto [threads, most] : {std::pair{64, 32}, {128, 64}, {256, 256}}) {
       if (p.outputs > 1 && (threads != 128 || p.outputs * loads > int64_t{1} << 20)) continue;
       const int64_t blocks = ceil_div(loads, threads * small_loads);
-      if (blocks <= threads) return plan({threads, small_loads}, 1, blocks);
+      if (blocks <= (p.outputs > 1 ? threads : most)) return plan({threads, small_loads}, 1, blocks);
     }
   } else if (loads <= 4096) {
     return plan({1024, 4}, 1, 1);
@@ -787,14 +793,14 @@ Plan plan_without_prefetching(const Problem& p, int multiprocessors) {
 /// What it is worth, on an H200, in a graph behind a kernel of others: rows of (4096, 4096) 16.0 us instead of 16.3,
 /// (32, 2^20) 31.0 and 32.0, 2^24 elements 16.5 and 17.4; but of two waves, 2^23 elements, 10.4 and 10.0, and of one,
 /// 2^22 elements, 7.1 and 6.3, (4096, 4096) int8 6.3 and 5.6. Little data, which comes in one trip, is about as fast
-/// either way (up to 4 % slower from 2 to 4 MiB), and up to 0.5 us faster behind another sum. (2^20, 32) over dimension
-/// 1 30.6 and 31.2, over 0 33.4 and 33.8; (64, 3, 224, 224) over 0, 2 and 3 is 0.5 % slower, but 9 % faster behind
-/// another sum, (64, 64, 56, 56) 16.2 and 16.5. Columns gain where there are many rows but not too much data, if one
-/// block a multiprocessor asks: (4096, 4096) over dimension 0 17.4 and 17.6, but (9, 2^22) 40.7 and 40.0, (16, 2048,
-/// 4096) over 0 and 1 121.6 and 121.0; waves unless they leave a tenth of the multiprocessors free, which would take
-/// two blocks of the next sum, (699051, 48) 36.2 us and with prefetches 43.3, or little is read, in pieces of lines,
-/// (100, 1000, 100) over 1 12.2 and 13.5. Staged rows and few rows do not: (131072, 257) float16 25.4 and 24.5, (8,
-/// 2^22) bfloat16 over dimension 0 19.7 and 18.8.
+/// either way (up to 4 % slower from 2 to 8 MiB), and up to 0.6 us faster behind another sum: 2^20 + 1 elements 4.70
+/// and 4.56, in a row 3.00 and 3.60. (2^20, 32) over dimension 1 30.6 and 31.2, over 0 33.4 and 33.8; (64, 3, 224, 224)
+/// over 0, 2 and 3 is 0.5 % slower, but 9 % faster behind another sum, (64, 64, 56, 56) 16.2 and 16.5. Columns gain
+/// where there are many rows but not too much data, if one block a multiprocessor asks: (4096, 4096) over dimension
+/// 0 17.4 and 17.6, but (9, 2^22) 40.7 and 40.0, (16, 2048, 4096) over 0 and 1 121.6 and 121.0; waves unless they leave
+/// a tenth of the multiprocessors free, which would take two blocks of the next sum, (699051, 48) 36.2 us and with
+/// prefetches 43.3, or little is read, in pieces of lines, (100, 1000, 100) over 1 12.2 and 13.5. Staged rows and few
+/// rows do not: (131072, 257) float16 25.4 and 24.5, (8, 2^22) bfloat16 over dimension 0 19.7 and 18.8.
 int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
   const double waves = waves_of(p, multiprocessors);
   const auto wave = static_cast<int>(wave_of(plan.threads, multiprocessors));
@@ -803,7 +809,7 @@ int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
       if (plan.layout == Layout::pitched || plan.layout == Layout::strided) return 0;
       const bool brief = plan.width == kWarpSize && !can_permute(plan.loads);  // kBrief of sum_warp
       if (plan.segments == 1) return p.outputs > 1 && waves >= 1.5 && !brief ? wave : 0;
-      const bool little = p.outputs == 1 && bytes_of(p) <= 0x1p22;
+      const bool little = p.outputs == 1 && waves <= 0.5;
       return little || waves >= (plan.layout == Layout::runs ? 2 : 3.5) ? wave : 0;
     }
     case Family::tiny_rows:

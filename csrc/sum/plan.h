@@ -54,11 +54,12 @@ enum class Family {
 
 /// How the elements of an output lie, for Family::rows.
 enum class Layout {
-  aligned,  // in one run that starts at a multiple of 16 bytes, as does that of every output
-  shifted,  // in one run that starts elsewhere
-  runs,     // in runs of a multiple of 16 bytes that all start at a multiple of 16 bytes, one distance apart
-  pitched,  // in two dimensions at any strides
-  strided,  // anything else
+  aligned,         // in one run that starts at a multiple of 16 bytes, as does that of every output
+  shifted,         // in one run that starts elsewhere
+  shifted_little,  // the same, but one output of up to kMostLittle bytes, of elements of up to kLittleElement
+  runs,            // in runs of a multiple of 16 bytes that all start at a multiple of 16 bytes, one distance apart
+  pitched,         // in two dimensions at any strides
+  strided,         // anything else
 };
 
 /// One launch. What the numbers mean depends on the family; 0 where they mean nothing.
@@ -122,10 +123,11 @@ constexpr int grid_loads(Layout layout, int accumulate_size) {
 }
 
 /// The same in small blocks: 4 where a chunk is more than loads and additions, of a shifted run (H200, 2^16 float32:
-/// 2.5 us, with 8 2.95) or of float8 (2^20: 3.3 and 3.7).
+/// 2.5 us, with 8 2.95) or of float8 (2^20: 3.3 and 3.7), or little of one (2^19: 2.24 and 2.27).
 constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_size) {
   const bool float8 = element_size == 1 && accumulate_size == 4;
-  return layout == Layout::shifted || float8 ? 4 : grid_loads(layout, accumulate_size);
+  const bool shifted = layout == Layout::shifted || layout == Layout::shifted_little;
+  return shifted || float8 ? 4 : grid_loads(layout, accumulate_size);
 }
 
 /// Single elements that a lane has in flight where a block takes all of an output at once: no block comes after it.
@@ -133,6 +135,11 @@ constexpr int most_block_loads(int accumulate_size) { return 2 * grid_loads(Layo
 
 /// Threads of a block where there are many.
 constexpr int grid_threads(Layout layout) { return layout == Layout::pitched ? 256 : 512; }
+
+/// Bytes of a shifted run that are worth loading by the lanes one by one, and of their elements at most. H200, float32
+/// in a row: 2^6 1.04 us, as words that lanes hand on 1.34; 2^16 1.64 and 1.84, 2^20 2.93 and 3.04; 2^23 10.6 and 9.9.
+constexpr int64_t kMostLittle = int64_t{1} << 22;
+constexpr int kLittleElement = 8;
 
 constexpr int kMaxGridY = 65535;         // of CUDA
 constexpr int kMaxTiles = 1024;          // of a block of rows

@@ -49,7 +49,7 @@ __device__ Acc fold_shared(Acc* s, int count, unsigned lane, unsigned warp) {
 template <int kCount, typename Acc>
 __device__ Acc take_range(const Slots<Acc>& slots, int first, int end, unsigned lane) {
   Sums<1, Acc> sums[kCount];
-  slots.take(first + lane, kWarpSize, end, sums);
+  slots.take_by_warp(first + lane, kWarpSize, end, sums);
   Acc x[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) x[i] = sums[i].x[0];
