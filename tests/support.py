@@ -42,6 +42,24 @@ FLOATS = tuple(dtype for dtype in DTYPES if dtype.is_floating_point)
 COMPLEX = tuple(dtype for dtype in DTYPES if dtype.is_complex)
 INTEGERS = tuple(dtype for dtype in DTYPES if not dtype.is_floating_point and not dtype.is_complex)
 
+COLUMN_WAVES = (
+    (1, 4000, 512),
+    (1, 130_000, 128),  # segments
+    (1, 240_000, 128),
+    (1, 4001, 1512),  # rows that begin in the middle of a line
+    (8, 1000, 504),  # blocks across matrices
+    (1, 130_003, 33),  # single columns
+    (1, 260_001, 17),
+    (1, 2000, 128),  # all at once
+    (5, 300, 200),
+)
+"""Shapes whose sums over dimension 1 are waves of large blocks on some GPU of COLUMN_WAVE_GPUS multiprocessors."""
+COLUMN_WAVE_GPUS = (2, 4, 8, 16)
+COLUMN_WAVE_DTYPES = (
+    *(torch.float32, torch.float64, torch.bfloat16, torch.float16),
+    *(torch.int16, torch.int32, torch.int64, torch.complex64),
+)
+
 SIZED = tuple((rung, block_size) for rung in LADDER for block_size in rung.block_sizes)
 """Every rung with every block size it takes."""
 

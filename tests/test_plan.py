@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import reduce_ops  # noqa: F401  (loads the operators)
+from support import COLUMN_WAVE_DTYPES, COLUMN_WAVE_GPUS, COLUMN_WAVES
 
 H200 = 132  # multiprocessors
 MAX_BLOCKS = 4096  # of rows that can publish
@@ -434,6 +435,22 @@ def test_waves_of_columns(
 ) -> None:
     p = plan(meta(*shape, dtype=dtype), dim)
     assert (p.family, p.width, p.threads // p.width, p.tiles, p.segments) == ("columns", width, parts, tiles, segments)
+
+
+@pytest.mark.parametrize("dtype", COLUMN_WAVE_DTYPES, ids=str)
+def test_small_gpus_have_waves_of_columns(dtype: torch.dtype) -> None:
+    """Or tests/test_sum_dims_cuda.py would not test what it says."""
+    others = {shape for shape in COLUMN_WAVES if not any(is_wave(shape, dtype, gpu) for gpu in COLUMN_WAVE_GPUS)}
+    too_many_tiles = {
+        torch.int16: {(1, 130_000, 128), (1, 240_000, 128), (1, 4001, 1512)},  # for the counters of large sums
+        torch.int32: {(1, 240_000, 128)},
+    }
+    too_little_data = {(1, 130_000, 128)} if dtype in (torch.float16, torch.bfloat16) else set()
+    assert others == too_many_tiles.get(dtype, too_little_data)
+
+
+def is_wave(shape: tuple[int, ...], dtype: torch.dtype, multiprocessors: int) -> bool:
+    return plan(meta(*shape, dtype=dtype), 1, multiprocessors).threads > 256
 
 
 @pytest.mark.parametrize(

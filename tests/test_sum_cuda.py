@@ -46,6 +46,8 @@ def test_many_graphs_come_and_go() -> None:
     """More captures than one allocation of slots serves; those of dead graphs are used again."""
     x = random_values(40_001, torch.float32).cuda()
     expected = reduce_ops.sum(x)
+    capture(x)  # the first capture of a process takes 72 MiB and more, of whatever call
+    torch.cuda.synchronize()
     before = torch.cuda.mem_get_info()[0]
     for _ in range(200):
         graph, (total,) = capture(x)
@@ -53,7 +55,7 @@ def test_many_graphs_come_and_go() -> None:
         assert_same_bits(total, expected)
         del graph
     torch.cuda.synchronize()
-    assert before - torch.cuda.mem_get_info()[0] < 64 * 2**20
+    assert before - torch.cuda.mem_get_info()[0] < 16 * 2**20
 
 
 def test_a_million_sums_on_two_streams_and_a_replaying_graph() -> None:
