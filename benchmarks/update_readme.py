@@ -6,6 +6,7 @@ What is filled in stands between a line that says what, and ``<!-- end -->``:
     <!-- claims: FILE -->               what ``profile --json`` counted of what goes around about the ladder
     <!-- gain: FILE sum_vN -->          one rung of ``bench --json``, as a sentence
     <!-- sum: FILE -->                  what ``bench sum --json`` says of the full sum, as a sentence
+    <!-- shares: FILE -->               what it says of how fast much data is read, as a sentence
     <!-- neighbours: FILE -->           what it says of sizes and bases off by one element, as a table
     <!-- host: FILE -->                 what a call costs the host, by ``bench sum --json`` or ``bench dims --json``
     <!-- exact: FILE -->                what ``bench exact --json`` says of the exact sum, as a sentence
@@ -23,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(
-    r"(<!-- (table|claims|gain|sum|neighbours|host|exact|code): ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL
+    r"(<!-- (table|claims|gain|sum|shares|neighbours|host|exact|code): ([^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL
 )
 
 
@@ -57,13 +58,16 @@ def sum_table(report: dict[str, Any]) -> str:
     ]
     for row in report["rows"]:
         exponent = row["n"].bit_length() - 1
-        contiguous = row.get("layout", "contiguous") == "contiguous"  # older results have no other
-        if not contiguous or row["offset"] or row["n"] != 2**exponent or (row["dtype"] == "float32" and exponent % 2):
+        if row["layout"] != "contiguous":
+            elements = f"{row['layout']}, {row['n']:,}"
+        elif row["offset"] or row["n"] != 2**exponent or (row["dtype"] == "float32" and exponent % 2):
             continue
+        else:
+            elements = f"2^{exponent}"
         seconds = row["seconds"]
         peer = min(time for name, time in seconds.items() if name not in ("reduce.sum", "read only"))
         times = " | ".join(f"{seconds[name] * 1e6:.2f}" if name in seconds else "" for name in names)
-        lines.append(f"| {row['dtype']} | 2^{exponent} | {times} | {peer / seconds['reduce.sum']:.2f} x |")
+        lines.append(f"| {row['dtype']} | {elements} | {times} | {peer / seconds['reduce.sum']:.2f} x |")
     lines += ["", f"{versions(report['environment'])}."]
     return "\n".join(lines) + "\n"
 
@@ -361,6 +365,23 @@ def full_sum(file: str) -> str:
     )
 
 
+def shares(file: str) -> str:
+    """Return which share of the read rate each contender reaches on much data, as a sentence."""
+    report = load(file)
+    reached: dict[str, list[float]] = {}
+    for row in report["rows"]:
+        seconds = row["seconds"]
+        if row["dtype"] == "float32" and "read only" in seconds and row["n"] >= 2**26 - 1:
+            for name, time in seconds.items():
+                reached.setdefault(name, []).append(seconds["read only"] / time)
+    del reached["read only"]
+    ranges = (f"`{name}` {min(values):.0%} to {max(values):.0%}" for name, values in reached.items())
+    return (
+        "Of float32s from 2^26 on, powers of two and one element more or less, of what a kernel that only reads "
+        f"reaches: {', '.join(ranges)} ({report['environment']['device']}).\n"
+    )
+
+
 def neighbours(file: str) -> str:
     """Return what one element more or less, or a base off by one, costs the full sum, as a table."""
     report = load(file)
@@ -475,6 +496,7 @@ FILL = {
     "claims": claims,
     "gain": gain,
     "sum": full_sum,
+    "shares": shares,
     "neighbours": neighbours,
     "host": host,
     "exact": exact,

@@ -39,7 +39,7 @@ def sum(
 
     That is what ``sum_v0`` and ``sum_v1`` compute too. The result has the same bits on every device, in every run and
     at any strides, alignment, batch and number of threads (NaN payloads aside); its error grows with the logarithm of
-    the number of elements. On a GPU every element is read once, without a copy of strided input.
+    the number of elements. Strided input is not copied, but for what is named below.
 
     Args:
         x: Dense tensor of any shape and strides, on a CPU or a CUDA device: bool, any integer dtype, float8_e4m3fn,

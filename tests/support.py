@@ -71,6 +71,24 @@ each_sized_rung = pytest.mark.parametrize(
 )
 
 
+def not_dense(device: torch.device) -> dict[str, torch.Tensor]:
+    """One tensor of each kind that is not dense and strided, on the devices that have it."""
+    x = torch.ones(4, 6, device=device)
+    parts = [torch.ones(2, device=device), torch.ones(3, device=device)]
+    tensors = {
+        "coo": x.to_sparse(),
+        "csr": x.to_sparse_csr(),
+        "csc": x.to_sparse_csc(),
+        "bsr": x.to_sparse_bsr((2, 2)),
+        "nested strided": torch.nested.nested_tensor(parts, layout=torch.strided),
+        "nested jagged": torch.nested.nested_tensor(parts, layout=torch.jagged),
+        "quantized": torch.quantize_per_tensor(x, 1.0, 0, torch.quint8),
+    }
+    if device.type == "cpu" and torch.backends.mkldnn.is_available():
+        tensors["mkldnn"] = x.to_mkldnn()
+    return tensors
+
+
 def takes_block_size(rung: Rung) -> bool:
     return len(rung.block_sizes) > 1
 

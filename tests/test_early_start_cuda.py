@@ -42,7 +42,9 @@ SUMS: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor], D
     "rows, one block": ((1000,), lambda x: x, None),
     "rows, many blocks": ((2**20,), lambda x: x, None),
     "rows, many tiles": ((2**25,), lambda x: x, None),
-    "rows, misaligned": ((2**20,), lambda x: x[1:], None),
+    "rows, misaligned, one block": ((1000,), lambda x: x[1:], None),
+    "rows, misaligned, little": ((2**20,), lambda x: x[1:], None),
+    "rows, misaligned": ((2**21,), lambda x: x[1:], None),
     "rows, a warp each": ((2000, 1000), lambda x: x, 1),
     "rows, planes": ((32, 3, 56, 56), lambda x: x, (0, 2, 3)),
     "tiny_rows": ((20_000, 3), lambda x: x, 1),
@@ -82,6 +84,7 @@ def test_sums_wait_for_the_kernel_ahead(kind: str) -> None:
     plan = torch.ops.reduce._plan(view(torch.empty(shape, device="cuda")), dim, multiprocessors=132)
     assert plan[0] == kind.partition(",")[0]
     assert plan[6] > 1 or kind != "rows, many tiles"
+    assert (plan[1] == "shifted_little") == (kind in ("rows, misaligned, one block", "rows, misaligned, little"))
     check(shape, lambda x: reduce_ops.sum(view(x), dim))
 
 

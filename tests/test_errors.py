@@ -9,7 +9,7 @@ import torch
 
 import reduce_ops
 from reduce_ops import LADDER, Rung
-from support import DTYPES, each_rung, ladder_block_sums, ladder_sum, takes_block_size
+from support import DTYPES, each_rung, ladder_block_sums, ladder_sum, not_dense, takes_block_size
 
 each_op = pytest.mark.parametrize("op", [ladder_sum, ladder_block_sums])
 Op = Callable[..., torch.Tensor]
@@ -60,28 +60,10 @@ def test_complex_input_and_real_dtype(rung: Rung, op: Op, real: torch.dtype, dev
             op(rung, torch.ones(3, dtype=torch.complex64, device=place), real)
 
 
-def layouts(device: torch.device) -> dict[str, torch.Tensor]:
-    """One tensor of each kind that is not dense and strided, on the devices that have it."""
-    x = torch.ones(4, 6, device=device)
-    parts = [torch.ones(2, device=device), torch.ones(3, device=device)]
-    tensors = {
-        "coo": x.to_sparse(),
-        "csr": x.to_sparse_csr(),
-        "csc": x.to_sparse_csc(),
-        "bsr": x.to_sparse_bsr((2, 2)),
-        "nested strided": torch.nested.nested_tensor(parts, layout=torch.strided),
-        "nested jagged": torch.nested.nested_tensor(parts, layout=torch.jagged),
-        "quantized": torch.quantize_per_tensor(x, 1.0, 0, torch.quint8),
-    }
-    if device.type == "cpu" and torch.backends.mkldnn.is_available():
-        tensors["mkldnn"] = x.to_mkldnn()
-    return tensors
-
-
 @each_rung
 @each_op
 def test_layout(rung: Rung, op: Op, device: torch.device) -> None:
-    for kind, x in layouts(device).items():
+    for kind, x in not_dense(device).items():
         with pytest.raises(NotImplementedError) as error:
             op(rung, x)
         message = str(error.value)
@@ -92,7 +74,7 @@ def test_layout(rung: Rung, op: Op, device: torch.device) -> None:
 @each_rung
 def test_layout_in_autograd_modes(rung: Rung, device: torch.device) -> None:
     """What a layout is refused for does not depend on modes that put another dispatch key first."""
-    for kind, x in layouts(device).items():
+    for kind, x in not_dense(device).items():
         if kind != "nested jagged":  # in inference mode its Python class refuses before the operator is asked
             with torch.inference_mode(), pytest.raises(NotImplementedError, match="self.*strided tensor"):
                 ladder_sum(rung, x)

@@ -240,7 +240,7 @@ def test_threads_share_a_stream() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_one_multiprocessor(dtype: torch.dtype) -> None:
+def test_few_multiprocessors(dtype: torch.dtype) -> None:
     """Room for few blocks at a time: the block that waits for all others must not keep them from running."""
     context = torch.cuda.GreenContext.create(num_sms=8, device_id=0)  # the fewest that an H200 gives away
     values = [wide_values(n, dtype, n) for n in SIZES]

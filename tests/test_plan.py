@@ -112,6 +112,18 @@ def test_little_from_a_shifted_base(dtype: torch.dtype, layout: str) -> None:
     assert plan(torch.empty(1001, dtype=dtype)[1:]).layout == layout
 
 
+@pytest.mark.parametrize(
+    ("n", "threads", "loads", "segments"),
+    [
+        *((2**7, 32, 1, 1), (2**12, 256, 4, 1), (2**13, 512, 4, 1), (2**13 + 1, 64, 4, 9), (2**15, 64, 4, 32)),
+        *((2**15 + 1, 128, 4, 17), (2**17, 128, 4, 64), (2**17 + 1, 256, 4, 33), (2**20, 256, 4, 256)),
+    ],
+)
+def test_blocks_for_little_from_a_shifted_base(n: int, threads: int, loads: int, segments: int) -> None:
+    p = plan(torch.empty(n + 1)[1:])
+    assert (p.layout, p.threads, p.loads, p.tiles, p.segments) == ("shifted_little", threads, loads, 1, segments)
+
+
 def test_little_is_one_output_of_4_mebibytes() -> None:
     assert plan(torch.empty(2**20 + 1)[1:]).layout == "shifted_little"
     assert plan(torch.empty(2**20 + 2)[1:]).layout == "shifted"
@@ -130,7 +142,7 @@ def test_small_full_sums_take_one_block(n: int) -> None:
         *((2**18 + 1, 256, 33), (2**21, 256, 256), (2**21 + 1, 512, 129)),
     ],
 )
-def test_middle_full_sums_take_no_more_blocks_than_threads(n: int, threads: int, segments: int) -> None:
+def test_middle_full_sums_take_few_small_blocks(n: int, threads: int, segments: int) -> None:
     p = plan(meta(n))
     assert (p.threads, p.tiles, p.segments) == (threads, 1, segments)
 

@@ -103,8 +103,8 @@ def test_threads_share_a_stream() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128])
-def test_one_multiprocessor(dtype: torch.dtype) -> None:
-    """Room for one or two blocks at a time: the block that waits for all others must not keep them from running."""
+def test_few_multiprocessors(dtype: torch.dtype) -> None:
+    """Room for few blocks at a time: the block that waits for all others must not keep them from running."""
     context = torch.cuda.GreenContext.create(num_sms=8, device_id=0)  # the fewest that an H200 gives away
     pairs = inputs_and_sums(dtype)
     context.set_context()

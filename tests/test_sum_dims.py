@@ -25,7 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import oracle
 import reduce_ops
 from oracle import canonical_sum
-from support import COMPLEX, DTYPES, FLOATS, INTEGERS, assert_same_bits, random_values
+from support import COMPLEX, DTYPES, FLOATS, INTEGERS, assert_same_bits, not_dense, random_values
 
 # Where a kernel may end to be the best, or a vector, warp, tile, segment or stack to be full.
 LENGTHS = (
@@ -571,10 +571,28 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], int | tuple[int, ...], Callable[[torch
     "transposed": ((257, 50), 1, lambda x: x.t()),
     "across": ((300, 2, 40), (0, 2), lambda x: x.permute(2, 1, 0)),
     "across, short": ((30, 2, 150), (0, 2), lambda x: x.permute(2, 1, 0)),
+    "across, apart": ((15, 600), (0, 1), lambda x: x[:, ::2].t()),
     "steps": ((100, 258), 1, lambda x: x[::2, ::3]),
+    "steps in planes": ((8, 6, 28, 28), (0, 2, 3), lambda x: x[:, :, ::2, ::2]),
     "expanded": ((50, 1), 1, lambda x: x.expand(50, 100)),
+    "all": ((40_001,), (0,), lambda x: x),
+    "all, misaligned": ((40_001,), (0,), lambda x: x[1:]),
 }
 each_layout = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+def test_layouts_are_of_every_family() -> None:
+    plans = [
+        torch.ops.reduce._plan(view(torch.empty(shape)), dim, multiprocessors=132)
+        for shape, dim, view in LAYOUTS.values()
+    ]
+    families = {family for family, *_ in plans}
+    rows = {layout for family, layout, *_ in plans if family == "rows"}
+    assert families == {
+        *("rows", "tiny_rows", "small_rows", "staged_rows", "columns", "few_rows", "narrow_columns"),
+        *("lines", "staged_tiles", "tiles"),
+    }
+    assert rows == {"aligned", "shifted", "shifted_little", "runs", "pitched", "strided"}
 
 
 @each_layout
@@ -715,7 +733,7 @@ def test_64_dimensions(device: torch.device) -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_refused(device: torch.device) -> None:
     x = torch.ones(4, 6, device=device)
-    for bad in (x.to_sparse(), x.to_sparse_csr(), torch.quantize_per_tensor(x, 1.0, 0, torch.quint8)):
+    for bad in not_dense(device).values():
         with pytest.raises(NotImplementedError, match="sum: self is"):
             reduce_ops.sum(bad, 1)
     with pytest.raises(NotImplementedError, match="self has dtype"):

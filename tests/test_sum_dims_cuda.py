@@ -36,6 +36,9 @@ class Kind:
 
 CONTIGUOUS = {
     "all": Kind((1_000_003,), None),
+    "all, one block": Kind((1000,), None),
+    "all, some blocks": Kind((40_001,), None),
+    "all, several tiles": Kind((2**23 + 2**20,), None),
     "short rows": Kind((200_001, 3), 1),
     "small rows": Kind((50_001, 32), 1),
     "odd rows": Kind((9001, 257), 1),

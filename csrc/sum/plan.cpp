@@ -41,8 +41,10 @@ Layout layout_of(const Problem& p) {
   const bool aligned = p.misalignment == 0 && strides_divide(p.kept, 0, group);
   if (is_run(p.reduced) && has_one_pitch(p)) {
     if (aligned) return Layout::aligned;
-    const bool little = p.outputs == 1 && bytes_of(p) <= kMostLittle && p.element_size <= kLittleElement;
-    if (p.kernels != Kernels::few) return little ? Layout::shifted_little : Layout::shifted;
+    if (p.kernels != Kernels::few) {
+      const bool little = p.outputs == 1 && bytes_of(p) <= kMostLittle && p.element_size <= kLittleElement;
+      return little ? Layout::shifted_little : Layout::shifted;
+    }
   }
   const bool pitched = p.reduced.dims <= 2 && p.reduced.small && reach(p.reduced) < int64_t{1} << 31;
   if (pitched && p.kernels != Kernels::few && is_rows(p.reduced, group) && aligned) return Layout::runs;
@@ -94,7 +96,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     return warps;
   };
   const bool one_run = layout == Layout::aligned || layout == Layout::shifted || layout == Layout::shifted_little;
-  const bool every_shape = p.kernels != Kernels::few && one_run;
+  const bool every_shape = one_run && p.kernels != Kernels::few;
   const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;  // a block each fills the GPU
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
   if (p.outputs > 1 && every_shape) {
@@ -146,9 +148,9 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
       if (loads <= int64_t{threads} * u) return plan({threads, u}, 1, 1);
     }
     // Beyond, small blocks, of which the last one then collects with one load a lane. H200, float32 in a row: 2^16
-    // takes 1.56 us in 32 blocks of (64, 8), 1.61 in 16 of (128, 8); 2^17 1.73 in 64 and 1.64 in 32; 2^19 2.19 in 128
-    // of (128, 8), 2.15 in 64 of (256, 8). Of several outputs: (200, 20000) 6.7 us in five blocks of (128, 8) each, 8.6
-    // in two of (512, 8).
+    // takes 1.56 us (kernels alone) in 32 blocks of (64, 8), 1.61 in 16 of (128, 8); 2^17 1.73 in 64 and 1.64 in 32;
+    // 2^19 2.19 in 128 of (128, 8), 2.15 in 64 of (256, 8). Of several outputs: (200, 20000) 6.7 us in five blocks of
+    // (128, 8) each, 8.6 in two of (512, 8).
     for (const auto [threads, most] : {std::pair{64, 32}, {128, 64}, {256, 256}}) {
       if (p.outputs > 1 && (threads != 128 || p.outputs * loads > int64_t{1} << 20)) continue;
       const int64_t blocks = ceil_div(loads, threads * small_loads);

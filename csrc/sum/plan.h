@@ -122,8 +122,8 @@ constexpr int grid_loads(Layout layout, int accumulate_size) {
   return layout == Layout::pitched && accumulate_size <= 4 ? 16 : 8;
 }
 
-/// The same in small blocks: 4 where a chunk is more than loads and additions, of a shifted run (H200, 2^16 float32:
-/// 2.5 us, with 8 2.95) or of float8 (2^20: 3.3 and 3.7), or little of one (2^19: 2.24 and 2.27).
+/// The same in small blocks: 4 where a chunk is more than loads and additions, of a shifted run (H200, 2^16 float32
+/// handed on by words: 2.5 us, with 8 2.95; by each lane for itself 1.66 and 1.73) or of float8 (2^20: 3.3 and 3.7).
 constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_size) {
   const bool float8 = element_size == 1 && accumulate_size == 4;
   const bool shifted = layout == Layout::shifted || layout == Layout::shifted_little;
@@ -136,8 +136,9 @@ constexpr int most_block_loads(int accumulate_size) { return 2 * grid_loads(Layo
 /// Threads of a block where there are many.
 constexpr int grid_threads(Layout layout) { return layout == Layout::pitched ? 256 : 512; }
 
-/// Bytes of a shifted run that are worth loading by the lanes one by one, and of their elements at most. H200, float32
-/// in a row: 2^6 1.04 us, as words that lanes hand on 1.34; 2^16 1.64 and 1.84, 2^20 2.93 and 3.04; 2^23 10.6 and 9.9.
+/// Bytes up to which each lane loads what it needs of a shifted run for itself, and the largest element where it can.
+/// H200, float32 in a row: 2^6 1.04 us, as words that lanes hand on 1.34; 2^16 1.66 and 1.84, 2^20 2.93 and 3.04; 2^21
+/// 4.2 and 4.5, but 6.4 and 6.0 behind an add_; 2^23 10.6 and 9.9.
 constexpr int64_t kMostLittle = int64_t{1} << 22;
 constexpr int kLittleElement = 8;
 

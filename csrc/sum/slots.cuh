@@ -17,7 +17,8 @@
 // index, so by the time it runs every block that it waits for has started; those that collect themselves, for outputs
 // before, wait only for blocks before them. So, from the first block on, all get to their end, even if there is room
 // for one block at a time on the whole device; blocks of the launch behind that start early (early_start.cuh) come
-// after all of these. (CUDA does not promise that order in words; tests run the kernel with a single SM free.)
+// after all of these. (CUDA does not promise that order in words; tests run the kernel with eight SMs, the fewest that
+// an H200 sets apart.)
 
 #pragma once
 
@@ -51,9 +52,9 @@ class Slots {
     take_when<false>(first, stride, end, sums);
   }
 
-  /// The same by a whole warp whose lanes stay together: all load until none waits, those without a slot the last one,
-  /// which must be this warp's. Lanes that go their own ways take longer: 2^18 doubles in a row 2.30 us instead
-  /// of 2.05, 2^16 + 1 floats 1.83 instead of 1.62 (H200).
+  /// The same by a whole warp whose lanes stay together, `first` being the lane's own: all load until none waits, those
+  /// without a slot the last one, end - 1, which must be this warp's. Lanes that go their own ways take longer: 2^17
+  /// doubles in a row 2.30 us instead of 2.05, 2^16 + 1 floats 1.83 instead of 1.62 (H200).
   template <int kCount>
   __device__ void take_by_warp(unsigned first, unsigned stride, unsigned end, Sums<1, Acc> (&sums)[kCount]) const {
     take_when<true>(first, stride, end, sums);

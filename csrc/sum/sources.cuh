@@ -15,7 +15,8 @@ namespace reduce_ops::sum {
 
 /// Elements that lie in groups of 16 bytes. Derived has a type Row, what it knows of one output, and
 ///   row(i): that of output i;
-///   group(row, g): what lies in group g; or load() and load_whole() of its own, where that takes more than one load;
+///   group(row, g): what lies in group g; or load() and load_whole() of its own, where lanes share what they load, or
+///     all loads are to be on their way before one is used;
 ///   at(row, i): the address of element i;
 ///   whole(row, m): how many of the groups of the next m elements, which are the last ones, load() may read without
 ///     passing the end;

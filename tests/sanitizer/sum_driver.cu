@@ -133,6 +133,9 @@ int main(int argc, char** argv) {
       shapes.push_back({300, 1, n, Over::columns, offset, 1, 1});
     }
   }
+  for (const int64_t n : {10001, 200001, 524301}) {  // small grids of a shifted run, and of float64 the large one
+    for (const int64_t offset : {1, 3}) shapes.push_back({1, 1, n, Over::columns, offset, 1, 0});
+  }
   for (const int64_t rows : {1, 2, 4, 7, 8, 9, 17, 33, 1025, 40001}) {
     for (const int64_t columns : {2, 3, 5, 6, 7, 8, 9, 12, 16, 32, 33, 40, 64, 65, 257, 1000}) {
       for (const Over over : {Over::rows, Over::columns, Over::outer_and_columns}) {
