@@ -352,11 +352,16 @@ def gain(argument: str) -> str:
     return f"**{row['seconds'] * 1e6:.1f} us{step}**: {speed} ({where}).\n"
 
 
+def beside_read(report: dict[str, Any]) -> list[tuple[int, dict[str, float]]]:
+    """Return the numbers of float32s that were also only read, and what each contender took."""
+    rows = ((row["dtype"], row["n"], row["seconds"]) for row in report["rows"])
+    return [(n, seconds) for dtype, n, seconds in rows if dtype == "float32" and "read only" in seconds]
+
+
 def full_sum(file: str) -> str:
     """Return how far the full sum is from a kernel that only reads, as a sentence."""
     report = load(file)
-    rows = [row for row in report["rows"] if row["dtype"] == "float32" and "read only" in row["seconds"]]
-    times = [(row["n"], row["seconds"]["reduce.sum"], row["seconds"]["read only"]) for row in rows]
+    times = [(n, seconds["reduce.sum"], seconds["read only"]) for n, seconds in beside_read(report)]
     beyond = max(ours - read for n, ours, read in times if n <= 2**26 + 1)
     share = max(ours / read - 1 for n, ours, read in times if n > 2**26 + 1)
     return (
@@ -369,12 +374,10 @@ def shares(file: str) -> str:
     """Return which share of the read rate each contender reaches on much data, as a sentence."""
     report = load(file)
     reached: dict[str, list[float]] = {}
-    for row in report["rows"]:
-        seconds = row["seconds"]
-        if row["dtype"] == "float32" and "read only" in seconds and row["n"] >= 2**26 - 1:
-            for name, time in seconds.items():
+    for n, seconds in beside_read(report):
+        for name, time in seconds.items():
+            if n >= 2**26 - 1 and name != "read only":
                 reached.setdefault(name, []).append(seconds["read only"] / time)
-    del reached["read only"]
     ranges = (f"`{name}` {min(values):.0%} to {max(values):.0%}" for name, values in reached.items())
     return (
         "Of float32s from 2^26 on, powers of two and one element more or less, of what a kernel that only reads "

@@ -82,30 +82,24 @@ class Launcher {
     return grid<Source, grid_threads(kLayout), grid_loads(kLayout, sizeof(Acc)), true>();
   }
 
-  /// Of one output of one run, the smallest shapes.
-  template <template <typename, typename, int> typename Source>
-  bool small_blocks() const {
-    return block<Source, 32, 1, false>() || block<Source, 32, 2, false>() || block<Source, 128, 1, false>() ||
-           block<Source, 256, 1, false>() || block<Source, 256, 2, false>();
-  }
-
-  /// The next larger ones.
+  /// The shapes of little of one output, in one run.
   template <Layout kLayout, template <typename, typename, int> typename Source>
-  bool small_grids() const {
+  bool little_run() const {
     constexpr int kSmall = small_grid_loads(kLayout, sizeof(In), sizeof(Acc));
-    return block<Source, 256, 4, false>() || block<Source, 512, 4, false>() || grid<Source, 64, kSmall, false>() ||
-           grid<Source, 128, kSmall, false>() || grid<Source, 256, kSmall, false>();
+    return block<Source, 32, 1, false>() || block<Source, 32, 2, false>() || block<Source, 128, 1, false>() ||
+           block<Source, 256, 1, false>() || block<Source, 256, 2, false>() || block<Source, 256, 4, false>() ||
+           block<Source, 512, 4, false>() || grid<Source, 64, kSmall, false>() || grid<Source, 128, kSmall, false>() ||
+           grid<Source, 256, kSmall, false>();
   }
 
-  /// The shapes of rows of one run.
+  /// The shapes of rows of one run that are many, or one that is not little.
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool run_rows() const {
     constexpr int kLoads = grid_loads(kLayout, sizeof(Acc));
     constexpr int kSmall = small_grid_loads(kLayout, sizeof(In), sizeof(Acc));
-    return warp<Source, 2>() || warp<Source, 4>() || warp<Source, 8>() || small_grids<kLayout, Source>() ||
-           block<Source, 1024, 4, false>() || grid<Source, 512, kLoads, false>() || block<Source, 512, 2, true>() ||
-           block<Source, 512, 4, true>() || block<Source, 512, kLoads, true>() || grid<Source, 128, kSmall, true>() ||
-           grid<Source, grid_threads(kLayout), kLoads, true>();
+    return warp<Source, 2>() || warp<Source, 4>() || warp<Source, 8>() || grid<Source, 512, kLoads, false>() ||
+           block<Source, 512, 2, true>() || block<Source, 512, 4, true>() || block<Source, 512, kLoads, true>() ||
+           grid<Source, 128, kSmall, true>() || grid<Source, grid_threads(kLayout), kLoads, true>();
   }
 
   template <int kN>
@@ -347,13 +341,14 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
   }
   switch (l.plan.layout) {
     case Layout::aligned:
-      return status(kernel.template small_blocks<Aligned>() || kernel.template run_rows<Layout::aligned, Aligned>());
+      return status(kernel.template little_run<Layout::aligned, Aligned>() ||
+                    kernel.template block<Aligned, 1024, 4, false>() ||
+                    kernel.template run_rows<Layout::aligned, Aligned>());
     case Layout::shifted:
-      return status(kernel.template run_rows<Layout::shifted, Shifted>());
     case Layout::shifted_little:
-      if constexpr (sizeof(In) <= kLittleElement) {
-        return status(kernel.template small_blocks<ShiftedLittle>() ||
-                      kernel.template small_grids<Layout::shifted_little, ShiftedLittle>());
+      if constexpr (sizeof(In) <= kLargestShifted) {
+        if (l.plan.layout == Layout::shifted) return status(kernel.template run_rows<Layout::shifted, Shifted>());
+        return status(kernel.template little_run<Layout::shifted_little, ShiftedLittle>());
       }
       break;
     case Layout::runs:

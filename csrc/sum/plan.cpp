@@ -41,9 +41,8 @@ Layout layout_of(const Problem& p) {
   const bool aligned = p.misalignment == 0 && strides_divide(p.kept, 0, group);
   if (is_run(p.reduced) && has_one_pitch(p)) {
     if (aligned) return Layout::aligned;
-    if (p.kernels != Kernels::few) {
-      const bool little = p.outputs == 1 && bytes_of(p) <= kMostLittle && p.element_size <= kLittleElement;
-      return little ? Layout::shifted_little : Layout::shifted;
+    if (p.kernels != Kernels::few && p.element_size <= kLargestShifted) {
+      return p.outputs == 1 && bytes_of(p) <= kMostLittle ? Layout::shifted_little : Layout::shifted;
     }
   }
   const bool pitched = p.reduced.dims <= 2 && p.reduced.small && reach(p.reduced) < int64_t{1} << 31;
@@ -95,8 +94,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     warps.width = kWarpSize;
     return warps;
   };
-  const bool one_run = layout == Layout::aligned || layout == Layout::shifted || layout == Layout::shifted_little;
-  const bool every_shape = one_run && p.kernels != Kernels::few;
+  const bool every_shape = (layout == Layout::aligned || is_shifted(layout)) && p.kernels != Kernels::few;
   const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;  // a block each fills the GPU
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
   if (p.outputs > 1 && every_shape) {
@@ -136,27 +134,29 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     const int64_t tiles = ceil_power(ceil_div(loads, grid.threads * grid.loads));
     if (tiles <= kMaxTiles) return plan(grid, tiles, 1);
   }
-  if (every_shape) {
-    const int small_loads = small_grid_loads(layout, p.element_size, p.accumulate_size);
+  const int small_loads = small_grid_loads(layout, p.element_size, p.accumulate_size);
+  if (every_shape && p.outputs > 1) {
+    // (200, 20000) takes 6.7 us in five blocks of (128, 8) for each output, 8.6 in two of (512, 8) (H200).
+    constexpr int kThreads = 128;
+    const int64_t blocks = ceil_div(loads, kThreads * small_loads);
+    if (p.outputs * loads <= int64_t{1} << 20 && blocks <= kThreads) return plan({kThreads, small_loads}, 1, blocks);
+  } else if (every_shape && layout != Layout::shifted) {
     // The smallest block that holds the input wins up to 2^14 float32 elements: 2.79 us behind an add_, 8 blocks of
     // (64, 8) 3.21. At 2^15 these, 16 of them, take 3.21 and 1.55 in a row, one block 3.16 and 1.98; of 2^14 elements
     // one by one 16 blocks of (64, 4) take 1.62, one block 2.31 (H200).
     for (const auto [threads, u] :
          {Shape{32, 1}, {32, 2}, {128, 1}, {256, 1}, {256, 2}, {256, 4}, {512, 4}, {1024, 4}}) {
-      if (p.outputs > 1 || (layout == Layout::shifted && u != 4)) continue;
       if (layout == Layout::shifted_little && threads == 1024) continue;
       if (loads <= int64_t{threads} * u) return plan({threads, u}, 1, 1);
     }
     // Beyond, small blocks, of which the last one then collects with one load a lane. H200, float32 in a row: 2^16
     // takes 1.56 us (kernels alone) in 32 blocks of (64, 8), 1.61 in 16 of (128, 8); 2^17 1.73 in 64 and 1.64 in 32;
-    // 2^19 2.19 in 128 of (128, 8), 2.15 in 64 of (256, 8). Of several outputs: (200, 20000) 6.7 us in five blocks of
-    // (128, 8) each, 8.6 in two of (512, 8).
+    // 2^19 2.19 in 128 of (128, 8), 2.15 in 64 of (256, 8).
     for (const auto [threads, most] : {std::pair{64, 32}, {128, 64}, {256, 256}}) {
-      if (p.outputs > 1 && (threads != 128 || p.outputs * loads > int64_t{1} << 20)) continue;
       const int64_t blocks = ceil_div(loads, threads * small_loads);
-      if (blocks <= (p.outputs > 1 ? threads : most)) return plan({threads, small_loads}, 1, blocks);
+      if (blocks <= most) return plan({threads, small_loads}, 1, blocks);
     }
-  } else if (loads <= 4096) {
+  } else if (!every_shape && loads <= 4096) {
     return plan({1024, 4}, 1, 1);
   }
   // Of few channels small blocks, so that their last wave is short: (64, 3, 224, 224) 11.7 us in 2352 of (256, 4), 12.2
