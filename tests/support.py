@@ -54,6 +54,8 @@ COLUMN_WAVES = (
     (5, 300, 200),
 )
 """Shapes whose sums over dimension 1 are waves of large blocks on some GPU of COLUMN_WAVE_GPUS multiprocessors."""
+MANY_SINGLE_COLUMNS = ((3, 150, 257), (2, 500, 193), (5, 1300, 255), (1, 72, 1001))
+"""Shapes whose sums over dimension 1 are blocks of 64 or 128 single columns on a GPU of one or two multiprocessors."""
 COLUMN_WAVE_GPUS = (2, 4, 8, 16)
 COLUMN_WAVE_DTYPES = (
     *(torch.float32, torch.float64, torch.bfloat16, torch.float16),

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import reduce_ops  # noqa: F401  (loads the operators)
-from support import COLUMN_WAVE_DTYPES, COLUMN_WAVE_GPUS, COLUMN_WAVES
+from support import COLUMN_WAVE_DTYPES, COLUMN_WAVE_GPUS, COLUMN_WAVES, MANY_SINGLE_COLUMNS
 
 H200 = 132  # multiprocessors
-MAX_BLOCKS = 4096  # of rows that can publish
+MAX_BLOCKS = 16384  # of rows that can publish
 SLOT_WORDS = 2**16  # of four bytes of a sum each, where blocks of columns publish
 COUNTER_BYTES = 96 * 2**10  # of shared memory, for counters of columns
 
@@ -145,6 +145,12 @@ def test_small_full_sums_take_one_block(n: int) -> None:
 def test_middle_full_sums_take_few_small_blocks(n: int, threads: int, segments: int) -> None:
     p = plan(meta(n))
     assert (p.threads, p.tiles, p.segments) == (threads, 1, segments)
+
+
+@pytest.mark.parametrize(("power", "blocks"), [(26, 256), (28, 4096), (29, 8192), (30, 16384), (31, 16384)])
+def test_one_element_more_does_not_halve_the_blocks_of_much_data(power: int, blocks: int) -> None:
+    assert plan(meta(2**power)).segments == blocks
+    assert plan(meta(2**power + 1)).segments == (blocks if blocks < 16384 else 8192) + 1
 
 
 def test_a_wave_of_blocks_where_it_is_full() -> None:
@@ -391,6 +397,21 @@ def test_batches_of_narrow_columns_take_the_warps_that_they_need(
     assert (p.family, p.threads, p.tiles) == ("narrow_columns", threads, tiles)
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "dtype", "tiles", "segments"),
+    [
+        (4_390_912, 8, torch.float16, 4, 268),  # a block a multiprocessor: 134 of them would take two turns of 8
+        (3_276_800, 16, torch.float16, 16, 100),
+        (2**20, 32, torch.float16, 8, 128),
+        (4_390_912, 8, torch.float32, 16, 134),  # two
+        (1_000_000, 12, torch.float32, 4, 123),
+    ],
+)
+def test_waves_of_narrow_columns(rows: int, columns: int, dtype: torch.dtype, tiles: int, segments: int) -> None:
+    p = plan(meta(rows, columns, dtype=dtype), 0)
+    assert (p.family, p.threads, p.tiles, p.segments) == ("narrow_columns", 512, tiles, segments)
+
+
 @pytest.mark.parametrize(("rows", "tile"), [(64, 4), (2315, 4), (20_000, 12), (1_000_000, 20)])
 def test_few_staged_rows_are_shared_out(rows: int, tile: int) -> None:
     p = plan(meta(rows, 146), 1)
@@ -438,7 +459,7 @@ def test_columns_that_a_block_loads_at_once_are_one_segment() -> None:
         ((32, 512, 384), 1, torch.float64, 48, 8, 4, 1),
         ((100, 1000, 100), 1, torch.float32, 19, 16, 4, 1),
         ((335545, 100), 0, torch.float32, 16, 32, 16, 41),  # not all multiprocessors, but blocks share few sectors
-        ((2**20, 33), 0, torch.float32, 33, 16, 32, 128),  # single columns
+        ((2**20, 33), 0, torch.float32, 33, 16, 16, 128),  # single columns
         ((2048, 1024), 0, torch.float32, 4, 128, 1, 1),  # little data
     ],
 )
@@ -447,6 +468,66 @@ def test_waves_of_columns(
 ) -> None:
     p = plan(meta(*shape, dtype=dtype), dim)
     assert (p.family, p.width, p.threads // p.width, p.tiles, p.segments) == ("columns", width, parts, tiles, segments)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "loads"),
+    [
+        ((2**20, 31), torch.float32, 32),
+        ((2**20, 31), torch.int16, 32),
+        ((2**20, 31), torch.float64, 16),  # as many bytes
+        ((2**20, 31), torch.uint16, 8),  # few kernels
+        ((5_522_884, 11), torch.float32, 32),
+        ((94_641, 909), torch.float32, 16),  # 348 blocks: three for some multiprocessors
+        ((8192, 129), torch.float32, 16),  # little data, loaded at once
+    ],
+)
+def test_rows_in_flight_of_single_columns(shape: tuple[int, int], dtype: torch.dtype, loads: int) -> None:
+    p = plan(meta(*shape, dtype=dtype), 0)
+    assert (p.family, p.vector, p.loads) == ("columns", 1, loads)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "width"),
+    [
+        ((8, 2048, 4095), torch.float32, 128),
+        ((16, 2048, 4097), torch.float32, 64),  # 513 blocks of 128 would make a short second wave
+        ((12, 737, 9947), torch.float16, 64),
+        ((7, 158, 31981), torch.float16, 128),
+        ((134, 2090, 207), torch.float32, 32),  # of four parts two would have no rows
+        ((200, 2048, 191), torch.float32, 32),
+        ((8, 2048, 4095), torch.float64, 32),
+    ],
+)
+def test_wide_blocks_of_many_single_columns(shape: tuple[int, ...], dtype: torch.dtype, width: int) -> None:
+    p = plan(meta(*shape, dtype=dtype), 1)
+    assert (p.family, p.vector, p.width, p.segments) == ("columns", 1, width, 1)
+    assert p.loads == (16 if dtype == torch.float64 else 32)
+
+
+@pytest.mark.parametrize("dtype", COLUMN_WAVE_DTYPES, ids=str)
+@pytest.mark.parametrize("shape", MANY_SINGLE_COLUMNS)
+def test_small_gpus_have_wide_blocks_of_many_single_columns(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    p = plan(meta(*shape, dtype=dtype), 1, multiprocessors=1)
+    assert p.vector == 1
+    assert (p.loads == 32 and p.width >= 64) == (dtype.itemsize <= 4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "alone"),
+    [
+        ((16, 2048, 4096), torch.float32, True),
+        ((32, 1024, 4096), torch.float32, True),
+        ((16, 2049, 4096), torch.float32, False),  # most parts would have nothing to load at last
+        ((4, 2048, 4096), torch.float32, False),  # not much data
+        ((16, 2048, 4096), torch.float64, False),
+        ((8, 4096, 4096), torch.float32, False),
+    ],
+)
+def test_much_data_in_near_columns_is_no_wave(shape: tuple[int, ...], dtype: torch.dtype, alone: bool) -> None:
+    p = plan(meta(*shape, dtype=dtype), 1)
+    assert ((p.width, p.threads, p.segments, p.prefetching) == (8, 256, 1, H200)) == alone
+    assert (p.threads > 256) != alone
 
 
 @pytest.mark.parametrize("dtype", COLUMN_WAVE_DTYPES, ids=str)

@@ -15,6 +15,7 @@ from support import (
     COLUMN_WAVE_DTYPES,
     COLUMN_WAVE_GPUS,
     COLUMN_WAVES,
+    MANY_SINGLE_COLUMNS,
     assert_same_bits,
     in_threads,
     random_values,
@@ -338,6 +339,15 @@ def test_waves_of_columns(shape: tuple[int, int, int], dtype: torch.dtype) -> No
     on_gpu = x.cuda()
     for multiprocessors in COLUMN_WAVE_GPUS:
         assert_same_bits(torch.ops.reduce._sum_as_on(on_gpu, 1, multiprocessors=multiprocessors), expected)
+
+
+@pytest.mark.parametrize("dtype", COLUMN_WAVE_DTYPES, ids=str)
+@pytest.mark.parametrize("shape", MANY_SINGLE_COLUMNS)
+def test_many_single_columns(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+    x = random_values(math.prod(shape), dtype).view(shape)
+    on_gpu = x.cuda()
+    for multiprocessors in (1, 2):
+        assert_same_bits(torch.ops.reduce._sum_as_on(on_gpu, 1, multiprocessors=multiprocessors), reduce_ops.sum(x, 1))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64, torch.complex128], ids=str)

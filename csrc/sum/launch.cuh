@@ -336,6 +336,7 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
     constexpr int kVector = column_vector(sizeof(In));
     return status(kernel.template columns<kVector, kColumnRows, true>() ||
                   kernel.template columns<kVector, strides_rows(kVector, sizeof(In)), false>() ||
+                  kernel.template columns<1, most_column_rows(1, sizeof(In)), true>() ||
                   (kVector > 1 && kernel.template columns<1, kColumnRows, true>()) ||
                   (kVector > 1 && kernel.template columns<1, strides_rows(1, sizeof(In)), false>()));
   }

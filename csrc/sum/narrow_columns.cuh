@@ -144,16 +144,10 @@ __device__ __noinline__ Acc fold_items_left(const In* first, int rows, unsigned 
   return fold_items<false, kColumns, In, Acc>(first, rows, lane);
 }
 
-/// Blocks of kNarrowWarps that a multiprocessor has room for, as the compiler is told. Left alone it takes 80 registers
-/// for float64 instead of 64, and the second block goes: 14.4 us instead of 11.3 for (100, 10000, 4) (H200). 6 and 12
-/// columns would spill.
-template <int kColumns, typename Acc>
-constexpr int kNarrowBlocks = sizeof(Acc) == 8 && !std::is_integral_v<Acc> && kColumns % 6 != 0 ? 2 : 1;
-
 /// gridDim.x segments, of c.batches chunks for each warp; gridDim.y matrices of c.n rows, one after the other, each
 /// starting at a multiple of 16 bytes. blockDim: kWidth times what makes a power of two of warps, up to kNarrowWarps.
 template <int kColumns, typename In, typename Acc, typename Out>
-__global__ void __launch_bounds__(kNarrowWarps* kWarpSize, kNarrowBlocks<kColumns, Acc>)
+__global__ void __launch_bounds__(kNarrowWarps* kWarpSize, narrow_blocks(kColumns, sizeof(In)))
     sum_narrow_columns(const __grid_constant__ Columns<In, Acc, Out> c) {
   using N = Narrow<kColumns, In>;
   constexpr int kTiles = kNarrowTiles<kColumns, Acc>;

@@ -26,6 +26,9 @@ double bytes_of(const Problem& p) { return static_cast<double>(p.n) * static_cas
 /// The same in waves of 1024 threads x 8 loads a multiprocessor.
 double waves_of(const Problem& p, int multiprocessors) { return bytes_of(p) / (multiprocessors * 0x1p17); }
 
+/// So many make much data: what a launch begins and ends with is little of it.
+constexpr double kManyWaves = 8;
+
 /// The share of `places` that so many equal blocks keep busy, if each takes one and as long as any other.
 double occupancy(int64_t blocks, int64_t places) {
   return static_cast<double>(blocks) / static_cast<double>(ceil_div(blocks, places) * places);
@@ -282,18 +285,13 @@ bool are_lines(const Problem& p) { return std::abs(p.reduced.stride[0]) * p.elem
 
 /// Columns in groups of `vector` neighbours, one group a thread.
 struct Groups {
-  Groups(const Problem& problem, int columns_a_thread, int multiprocessor_count)
-      : p(problem), vector(columns_a_thread), multiprocessors(multiprocessor_count) {}
-
   const Problem& p;
   int vector;
   int multiprocessors;
+  int rows;  // a thread loads
   int64_t count = ceil_div(p.outputs, vector);
   int64_t run = p.columns.stride[0] == 1 ? p.columns.size[0].value / vector : count;  // that lie side by side
-  int rows = p.kernels == Kernels::few ? kFewKernelsRows                              // a thread loads
-             : p.reduced.dims > 1      ? strides_rows(vector, p.element_size)
-                                       : kColumnRows;
-  int64_t most_parts = ceil_power(ceil_div(p.n, rows));  // with rows
+  int64_t most_parts = ceil_power(ceil_div(p.n, rows));                               // with rows
   int64_t most_tiles = most_tiles_of(256);
 
   /// As many as the counters of a block of so many threads have room for.
@@ -317,6 +315,12 @@ struct Groups {
             .segments = static_cast<int>(segments)};
   }
 };
+
+/// Rows that a thread loads unless it is known that more are better.
+int column_rows(const Problem& p, int vector) {
+  if (p.kernels == Kernels::few) return kFewKernelsRows;
+  return p.reduced.dims > 1 ? strides_rows(vector, p.element_size) : kColumnRows;
+}
 
 /// One wave of blocks that take the registers of a multiprocessor each, or none where that is no gain.
 ///
@@ -394,6 +398,12 @@ std::optional<Plan> plan_wave(const Groups& g) {
   return best;
 }
 
+/// Whether rows are near each other, and no more than a part of a narrow block loads in four turns.
+bool are_near(const Groups& g) {
+  const int64_t pitch = std::abs(g.p.reduced.stride[0]) * g.p.element_size;
+  return g.p.element_size >= 4 && g.p.n > 512 && g.p.n <= 2048 && pitch <= 16 << 10 && g.run % 8 == 0;
+}
+
 /// Blocks that need no partner, or none if these would leave multiprocessors idle or too many threads without rows.
 ///
 /// Where there are enough columns and no wave, nothing is faster: (4096, 4096) over dimension 0 took 17.4 us in 128
@@ -411,10 +421,8 @@ std::optional<Plan> plan_alone(const Groups& g) {
   // of float32 narrow ones where rows are near and a part loads no more than four times: (16, 2048, 4096) 117.4 us in 8
   // x 32, 118.4 in 16 x 16; but (8, 4096, 4096) 119.3 and 118.6, (2048, 65536) over dimension 0 123.5 and 120.4 (H200).
   const bool bytes = g.vector * g.p.element_size < 16;
-  const int64_t pitch = std::abs(g.p.reduced.stride[0]) * g.p.element_size;
-  const bool near = g.p.element_size >= 4 && n > 512 && n <= 2048 && pitch <= 16 << 10 && g.run % 8 == 0;
   const bool short_run = g.run < 32;
-  const int64_t first = short_run ? g.run : bytes ? 32 : near ? 8 : 16;
+  const int64_t first = short_run ? g.run : bytes ? 32 : are_near(g) ? 8 : 16;
   for (const int64_t width : {first, short_run ? g.run : 16, short_run ? g.run : 8, int64_t{4}}) {
     const int64_t parts = g.parts(256, width);
     if (width * parts < 128) break;
@@ -490,13 +498,66 @@ Plan plan_segments(const Groups& g) {
   return g.plan(width, parts, tiles, covered ? segments() : 0);
 }
 
+/// Whether a plan of plan_alone is better than a wave: narrow blocks of near rows, whose parts all load as often, where
+/// there is much data, for these can prefetch. (32, 1024, 4096) over dimension 1 takes 117.9 us in 8 x 32, 120.0 in a
+/// wave, (16, 2048, 4096) 117.7 and 119.2, (64, 2048, 512) 59.8 and 60.3; but (4, 2048, 4096) 31.8 and 31.5, (20, 2000,
+/// 3000) 114.8 and 110.2 (H200).
+bool is_better_than_wave(const Groups& g, const Plan& alone) {
+  const int64_t rows = int64_t{alone.threads / alone.width} * alone.loads * alone.tiles;
+  return are_near(g) && g.p.element_size == 4 && alone.width == 8 && rows == g.p.n &&
+         waves_of(g.p, g.multiprocessors) >= kManyWaves;
+}
+
+Plan plan_groups(const Groups& g) {
+  const auto alone = plan_alone(g);
+  if (alone && is_better_than_wave(g, *alone)) return *alone;
+  if (const auto wave = plan_wave(g)) return *wave;
+  return alone ? *alone : plan_segments(g);
+}
+
+/// Many single columns side by side in blocks of 64 x 4 threads or 128 x 2, which share fewer sectors than narrow ones:
+/// the wide ones unless that makes a short last wave. None if columns are few, as blocks of 32 would be less than five
+/// a multiprocessor, or where half of the parts have no rows. Of 27 such shapes with odd numbers of columns 9 % less
+/// time than in blocks of 32 x 8 for float32, 12 % for float16 (geometric means), and 6 % more at most: (16, 2048,
+/// 4097) 128 us and 136, (7, 158, 31981) float16 27 and 39 (H200).
+std::optional<Plan> plan_wide(const Groups& g) {
+  constexpr int kThreads = 256;
+  const bool many = g.p.columns.stride[0] == 1 && g.run >= 192 && g.count >= int64_t{5} * 32 * g.multiprocessors;
+  if (!many || waves_of(g.p, g.multiprocessors) < 0.5) return std::nullopt;
+  const int64_t places = int64_t{3} * g.multiprocessors;  // 72 registers
+  const auto cost = [&](int64_t width) {
+    const double shared = 2. * kSectorBytes / static_cast<double>(width * g.p.element_size);
+    return (1 + shared) / occupancy(ceil_div(g.count, width), places);
+  };
+  const int64_t width = 2 * 128 <= g.run && cost(128) < cost(64) ? 128 : 64;
+  const int64_t parts = g.parts(kThreads, width);
+  const int64_t tiles = ceil_power(ceil_div(g.p.n, g.rows * parts));
+  if (tiles > g.most_tiles || 9 * g.p.n < 5 * g.rows * parts * tiles) return std::nullopt;
+  return g.plan(width, parts, tiles, 1);
+}
+
+/// Single columns with as many rows in flight as a thread has registers for, or none where that is no gain.
+///
+/// A multiprocessor then holds three blocks of 256 threads instead of four, and those that have one more than others
+/// take longer: (94641, 909) takes 108 us in 348 blocks that load 32 rows at once, 86 with 16. But up to two for each,
+/// or many, gain, in the geometric mean of 44 such shapes 6 % for float32 and 11 % for float16, and lost 3 % at most:
+/// (2^20, 31) 32.9 and 34.8 us, float16 22.0 and 26.1, (5522884, 11) 69 and 91 (H200).
+std::optional<Plan> plan_more_rows(const Problem& p, int vector, int multiprocessors) {
+  const Groups g{p, vector, multiprocessors, most_column_rows(vector, p.element_size)};
+  if (p.kernels == Kernels::few || p.reduced.dims > 1 || g.rows == kColumnRows) return std::nullopt;
+  if (const auto wide = plan_wide(g)) return wide;
+  const Plan plan = plan_groups(g);
+  const int64_t blocks = ceil_div(p.outputs, plan.width) * plan.segments;
+  const bool balanced = blocks <= int64_t{2} * multiprocessors || blocks >= int64_t{5} * multiprocessors;
+  if (plan.segments == 0 || plan.tiles == 1 || !balanced) return std::nullopt;
+  return plan;
+}
+
 /// vector: columns a thread.
 Plan plan_columns(const Problem& p, int vector, int multiprocessors) {
   if (const auto few = plan_few_rows(p, vector)) return *few;
-  const Groups groups(p, vector, multiprocessors);
-  if (const auto wave = plan_wave(groups)) return *wave;
-  if (const auto alone = plan_alone(groups)) return *alone;
-  return plan_segments(groups);
+  if (const auto more = plan_more_rows(p, vector, multiprocessors)) return *more;
+  return plan_groups(Groups{p, vector, multiprocessors, column_rows(p, vector)});
 }
 
 // ---- narrow columns
@@ -536,6 +597,18 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
   const auto segments = [&] { return ceil_div(chunks, tiles); };
   const auto fewer_do = [&] { return matrices * ceil_div(chunks, 2 * tiles) >= 0.95 * multiprocessors; };
   while (tiles < kMaxNarrowBatches && segments() > 1 && fewer_do()) tiles *= 2;
+  if (warps == kNarrowWarps && narrow_blocks(columns, p.element_size) == 1) {
+    // A wave and a little more takes as long as two: as few turns as the busiest multiprocessor can have, and of these
+    // as few segments. (4390912, 8) float16 takes 25.4 us in 268 segments of 4 tiles, 29.2 in 134 of 8; 75 such sums of
+    // float16 8 % less in the geometric mean than with at least 126 of them, and none longer (H200).
+    const auto blocks = [&](int64_t t) { return matrices * ceil_div(chunks, t); };
+    const auto turns = [&](int64_t t) { return ceil_div(blocks(t), multiprocessors) * t; };
+    int64_t best = segments() > 1 ? std::min<int64_t>(2 * tiles, kMaxNarrowBatches) : tiles;
+    for (int64_t t = best / 2; t > 0 && blocks(t) <= int64_t{4} * multiprocessors; t /= 2) {
+      if (turns(t) < turns(best)) best = t;
+    }
+    tiles = best;
+  }
   while (tiles < kMaxNarrowBatches && !fit(p, segments(), 512)) tiles *= 2;
   return {.family = Family::narrow_columns,
           .threads = static_cast<int>(warps) * kWarpSize,
@@ -824,7 +897,8 @@ int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
       const int64_t blocks = ceil_div(ceil_div(p.outputs, plan.vector), plan.width) * plan.segments;
       const bool wave_gains = 10 * blocks >= 9 * multiprocessors && (are_lines(p) || waves >= 3);
       const bool gain = plan.threads > 256 ? wave_gains : p.n >= 512;
-      return can && gain && waves >= 2 && waves < 8 ? multiprocessors : 0;
+      const bool much = waves >= kManyWaves && (plan.threads > 256 || plan.segments > 1);
+      return can && gain && waves >= 2 && !much ? multiprocessors : 0;
     }
     default:
       return 0;

@@ -175,6 +175,11 @@ int main(int argc, char** argv) {
                                        {5, 300, 200, 2}}) {
     shapes.push_back({outer, rows, columns, Over::rows, 0, 1, 0, multiprocessors});
   }
+  for (const int64_t offset : {0, 3}) {  // many single columns, for such GPUs
+    shapes.push_back({3, 150, 257, Over::rows, offset, 1, 0, /*multiprocessors=*/1});
+    shapes.push_back({5, 1300, 255, Over::rows, offset, 1, 0, /*multiprocessors=*/2});
+    shapes.push_back({1, 72, 1001, Over::rows, offset, 1, 0, /*multiprocessors=*/1});
+  }
   for (const int64_t outer : {3, 21, 41, 84}) {  // planes of channels that are many for such a GPU
     for (const int64_t plane : {25, 49, 64}) {
       shapes.push_back({outer, 16, plane, Over::outer_and_columns, 0, 1, 0, /*multiprocessors=*/8});
