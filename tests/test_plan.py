@@ -405,6 +405,9 @@ def test_batches_of_narrow_columns_take_the_warps_that_they_need(
         (2**20, 32, torch.float16, 8, 128),
         (4_390_912, 8, torch.float32, 16, 134),  # two
         (1_000_000, 12, torch.float32, 4, 123),
+        (1_529_173, 12, torch.float16, 4, 94),  # not one tile each
+        (139_264, 32, torch.float16, 2, 68),
+        (2**17, 32, torch.float16, 1, 128),
     ],
 )
 def test_waves_of_narrow_columns(rows: int, columns: int, dtype: torch.dtype, tiles: int, segments: int) -> None:

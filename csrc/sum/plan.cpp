@@ -600,11 +600,13 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
   if (warps == kNarrowWarps && narrow_blocks(columns, p.element_size) == 1) {
     // A wave and a little more takes as long as two: as few turns as the busiest multiprocessor can have, and of these
     // as few segments. (4390912, 8) float16 takes 25.4 us in 268 segments of 4 tiles, 29.2 in 134 of 8; 75 such sums of
-    // float16 8 % less in the geometric mean than with at least 126 of them, and none longer (H200).
+    // float16 8 % less in the geometric mean than with at least 126 of them, and none longer. But with one tile each
+    // it is the segments that take time: (1529173, 12) float16 17.4 us in 374, 15.6 in 187 of two (H200).
     const auto blocks = [&](int64_t t) { return matrices * ceil_div(chunks, t); };
     const auto turns = [&](int64_t t) { return ceil_div(blocks(t), multiprocessors) * t; };
     int64_t best = segments() > 1 ? std::min<int64_t>(2 * tiles, kMaxNarrowBatches) : tiles;
-    for (int64_t t = best / 2; t > 0 && blocks(t) <= int64_t{4} * multiprocessors; t /= 2) {
+    const int64_t least = std::min<int64_t>(tiles, 2);
+    for (int64_t t = best / 2; t >= least && blocks(t) <= int64_t{4} * multiprocessors; t /= 2) {
       if (turns(t) < turns(best)) best = t;
     }
     tiles = best;
