@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import statistics
 import sys
 import threading
 from collections.abc import Callable
@@ -155,6 +156,19 @@ def _bits(x: torch.Tensor) -> torch.Tensor:
 def memory_bytes() -> int:
     """What this machine's processor could still allocate."""
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def gpu_memory_taken(call: Callable[[], object], times: int = 11) -> float:
+    """Return the bytes of the GPU's memory that a call takes and keeps, PyTorch's allocator or not: the median of some
+    calls, as other processes, such as those of other tests, take and free memory meanwhile."""
+    taken = []
+    for _ in range(times):
+        torch.cuda.synchronize()
+        free = torch.cuda.mem_get_info()[0]
+        call()
+        torch.cuda.synchronize()
+        taken.append(free - torch.cuda.mem_get_info()[0])
+    return statistics.median(taken)
 
 
 class Model(torch.nn.Module):

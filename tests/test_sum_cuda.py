@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import reduce_ops
-from support import assert_same_bits, in_threads, random_values
+from support import assert_same_bits, gpu_memory_taken, in_threads, random_values
 
 pytestmark = pytest.mark.gpu
 
@@ -47,15 +47,15 @@ def test_many_graphs_come_and_go() -> None:
     x = random_values(40_001, torch.float32).cuda()
     expected = reduce_ops.sum(x)
     capture(x)  # the first capture of a process takes 72 MiB and more, of whatever call
-    torch.cuda.synchronize()
-    before = torch.cuda.mem_get_info()[0]
-    for _ in range(200):
-        graph, (total,) = capture(x)
-        graph.replay()
-        assert_same_bits(total, expected)
-        del graph
-    torch.cuda.synchronize()
-    assert before - torch.cuda.mem_get_info()[0] < 16 * 2**20
+
+    def come_and_go() -> None:
+        for _ in range(200):
+            graph, (total,) = capture(x)
+            graph.replay()
+            assert_same_bits(total, expected)
+            del graph
+
+    assert gpu_memory_taken(come_and_go, times=3) < 16 * 2**20
 
 
 def test_a_million_sums_on_two_streams_and_a_replaying_graph() -> None:
@@ -142,13 +142,10 @@ def test_memory_beyond_the_input() -> None:
     x = torch.ones(4, 2**25, device="cuda")
     for view in (x, x.view(-1)[1:], x[:, ::2], x.t()):
         reduce_ops.sum(view)
-        torch.cuda.synchronize()
-        before, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
+        before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
-        reduce_ops.sum(view)
-        torch.cuda.synchronize()
+        assert gpu_memory_taken(lambda view=view: reduce_ops.sum(view)) < 2**21
         assert torch.cuda.max_memory_allocated() - before < 2**21
-        assert free - torch.cuda.mem_get_info()[0] < 2**21
 
 
 def test_out_of_memory_leaves_it_usable() -> None:

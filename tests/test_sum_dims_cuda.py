@@ -17,6 +17,7 @@ from support import (
     COLUMN_WAVES,
     MANY_SINGLE_COLUMNS,
     assert_same_bits,
+    gpu_memory_taken,
     in_threads,
     random_values,
 )
@@ -494,16 +495,12 @@ def test_memory_beyond_input_and_result(kind: str, scale: int) -> None:
     shape = (scale * KINDS[kind].shape[0], *KINDS[kind].shape[1:])
     x = KINDS[kind].view(torch.ones(shape, device="cuda"))
     dim = KINDS[kind].dim
-    reduce_ops.sum(x, dim)
-    torch.cuda.synchronize()
-    before, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
+    result_bytes = reduce_ops.sum(x, dim).nbytes
+    before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    result = reduce_ops.sum(x, dim)
-    torch.cuda.synchronize()
-    extra = torch.cuda.max_memory_allocated() - before - result.nbytes
     allowed = max(8 * 2**20, x.untyped_storage().nbytes() // 100)
-    assert extra < allowed
-    assert free - torch.cuda.mem_get_info()[0] < allowed
+    assert gpu_memory_taken(lambda: reduce_ops.sum(x, dim)) < allowed
+    assert torch.cuda.max_memory_allocated() - before - result_bytes < allowed
 
 
 @each_kind

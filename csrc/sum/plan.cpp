@@ -517,9 +517,9 @@ Plan plan_groups(const Groups& g) {
 
 /// Many single columns side by side in blocks of 64 x 4 threads or 128 x 2, which share fewer sectors than narrow ones:
 /// the wide ones unless that makes a short last wave. None if columns are few, as blocks of 32 would be less than five
-/// a multiprocessor, or where half of the parts have no rows. Of 27 such shapes with odd numbers of columns 9 % less
-/// time than in blocks of 32 x 8 for float32, 12 % for float16 (geometric means), and 6 % more at most: (16, 2048,
-/// 4097) 128 us and 136, (7, 158, 31981) float16 27 and 39 (H200).
+/// a multiprocessor, or where half of the parts have no rows. Of 27 such shapes with odd numbers of columns 8 % less
+/// time than in blocks of 32 x 8 for float32, 10 % for float16 (geometric means), and 6 % more at most: (8, 2048,
+/// 4095) 65 us and 70, (7, 158, 31981) float16 27 and 39 (H200).
 std::optional<Plan> plan_wide(const Groups& g) {
   constexpr int kThreads = 256;
   const bool many = g.p.columns.stride[0] == 1 && g.run >= 192 && g.count >= int64_t{5} * 32 * g.multiprocessors;
@@ -874,10 +874,11 @@ Plan plan_without_prefetching(const Problem& p, int multiprocessors) {
 /// and 4.56, in a row 3.00 and 3.60. (2^20, 32) over dimension 1 30.6 and 31.2, over 0 33.4 and 33.8; (64, 3, 224, 224)
 /// over 0, 2 and 3 is 0.5 % slower, but 9 % faster behind another sum, (64, 64, 56, 56) 16.2 and 16.5. Columns gain
 /// where there are many rows but not too much data, if one block a multiprocessor asks: (4096, 4096) over dimension
-/// 0 17.4 and 17.6, but (9, 2^22) 40.7 and 40.0, (16, 2048, 4096) over 0 and 1 121.6 and 121.0; waves unless they leave
-/// a tenth of the multiprocessors free, which would take two blocks of the next sum, (699051, 48) 36.2 us and with
-/// prefetches 43.3, or little is read, in pieces of lines, (100, 1000, 100) over 1 12.2 and 13.5. Staged rows and few
-/// rows do not: (131072, 257) float16 25.4 and 24.5, (8, 2^22) bfloat16 over dimension 0 19.7 and 18.8.
+/// 0 17.4 and 17.6, but (9, 2^22) 40.7 and 40.0, (16, 2048, 4096) over 0 and 1 121.6 and 121.0; of much data small
+/// blocks without partners, (32, 1024, 4096) over 1 117.9 and 119.0; waves unless they leave a tenth of the
+/// multiprocessors free, which would take two blocks of the next sum, (699051, 48) 36.2 us and with prefetches 43.3, or
+/// little is read, in pieces of lines, (100, 1000, 100) over 1 12.2 and 13.5. Staged rows and few rows do not: (131072,
+/// 257) float16 25.4 and 24.5, (8, 2^22) bfloat16 over dimension 0 19.7 and 18.8.
 int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
   const double waves = waves_of(p, multiprocessors);
   const auto wave = static_cast<int>(wave_of(plan.threads, multiprocessors));
