@@ -158,14 +158,15 @@ def memory_bytes() -> int:
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def gpu_memory_taken(call: Callable[[], object], times: int = 11) -> float:
-    """Return the bytes of the GPU's memory that a call takes and keeps, PyTorch's allocator or not: the median of some
-    calls, as other processes, such as those of other tests, take and free memory meanwhile."""
+def gpu_memory_taken(call: Callable[[], object], calls: int = 20) -> float:
+    """Return the bytes of the GPU's memory that so many calls take and keep, PyTorch's allocator or not: the median of
+    three tries, as other processes, such as those of other tests, take and free memory meanwhile."""
     taken = []
-    for _ in range(times):
+    for _ in range(3):
         torch.cuda.synchronize()
         free = torch.cuda.mem_get_info()[0]
-        call()
+        for _ in range(calls):
+            call()
         torch.cuda.synchronize()
         taken.append(free - torch.cuda.mem_get_info()[0])
     return statistics.median(taken)

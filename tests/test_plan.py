@@ -147,10 +147,12 @@ def test_middle_full_sums_take_few_small_blocks(n: int, threads: int, segments: 
     assert (p.threads, p.tiles, p.segments) == (threads, 1, segments)
 
 
-@pytest.mark.parametrize(("power", "blocks"), [(26, 256), (28, 4096), (29, 8192), (30, 16384), (31, 16384)])
-def test_one_element_more_does_not_halve_the_blocks_of_much_data(power: int, blocks: int) -> None:
+@pytest.mark.parametrize(
+    ("power", "blocks", "of_one_more"), [(28, 4096, 4097), (29, 8192, 8193), (30, 16384, 8193), (31, 16384, 8193)]
+)
+def test_much_data_is_summed_by_thousands_of_blocks(power: int, blocks: int, of_one_more: int) -> None:
     assert plan(meta(2**power)).segments == blocks
-    assert plan(meta(2**power + 1)).segments == (blocks if blocks < 16384 else 8192) + 1
+    assert plan(meta(2**power + 1)).segments == of_one_more
 
 
 def test_a_wave_of_blocks_where_it_is_full() -> None:
@@ -407,6 +409,7 @@ def test_batches_of_narrow_columns_take_the_warps_that_they_need(
         (1_000_000, 12, torch.float32, 4, 123),
         (1_529_173, 12, torch.float16, 4, 94),  # not one tile each
         (139_264, 32, torch.float16, 2, 68),
+        (139_264 // 2, 32, torch.float16, 1, 68),
         (2**17, 32, torch.float16, 1, 128),
     ],
 )
@@ -511,9 +514,17 @@ def test_wide_blocks_of_many_single_columns(shape: tuple[int, ...], dtype: torch
 @pytest.mark.parametrize("dtype", COLUMN_WAVE_DTYPES, ids=str)
 @pytest.mark.parametrize("shape", MANY_SINGLE_COLUMNS)
 def test_small_gpus_have_wide_blocks_of_many_single_columns(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    p = plan(meta(*shape, dtype=dtype), 1, multiprocessors=1)
-    assert p.vector == 1
-    assert (p.loads == 32 and p.width >= 64) == (dtype.itemsize <= 4)
+    plans = [plan(meta(*shape, dtype=dtype), 1, multiprocessors) for multiprocessors in (1, 2)]
+    assert all(p.vector == 1 for p in plans)
+    assert any(p.loads == 32 and p.width >= 64 for p in plans) == (dtype.itemsize <= 4)
+
+
+def test_wide_blocks_have_rows_enough_and_neighbours_side_by_side() -> None:
+    assert plan(meta(18, 2_000_001), 0).loads == 16
+    assert plan(meta(72, 2_000_001), 0).loads == 32
+    apart = meta(100_001, 80, 3).permute(2, 1, 0).contiguous().permute(2, 1, 0)  # neighbours in memory are none there
+    p = plan(apart, 1)
+    assert (p.width, p.chunk) == (32, 16)
 
 
 @pytest.mark.parametrize(
@@ -521,7 +532,7 @@ def test_small_gpus_have_wide_blocks_of_many_single_columns(shape: tuple[int, ..
     [
         ((16, 2048, 4096), torch.float32, True),
         ((32, 1024, 4096), torch.float32, True),
-        ((16, 2049, 4096), torch.float32, False),  # most parts would have nothing to load at last
+        ((16, 2047, 4096), torch.float32, False),  # the last part would have a row less
         ((4, 2048, 4096), torch.float32, False),  # not much data
         ((16, 2048, 4096), torch.float64, False),
         ((8, 4096, 4096), torch.float32, False),

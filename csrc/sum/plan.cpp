@@ -500,8 +500,8 @@ Plan plan_segments(const Groups& g) {
 
 /// Whether a plan of plan_alone is better than a wave: narrow blocks of near rows, whose parts all load as often, where
 /// there is much data, for these can prefetch. (32, 1024, 4096) over dimension 1 takes 117.9 us in 8 x 32, 120.0 in a
-/// wave, (16, 2048, 4096) 117.7 and 119.2, (64, 2048, 512) 59.8 and 60.3; but (4, 2048, 4096) 31.8 and 31.5, (20, 2000,
-/// 3000) 114.8 and 110.2 (H200).
+/// wave, (16, 2048, 4096) 117.7 and 119.2, (64, 2048, 512) 59.8 and 60.3; but (4, 2048, 4096) 31.8 and 31.5, and (16,
+/// 1500, 4096), whose last parts have no rows, 95.7 and 88.4 (H200).
 bool is_better_than_wave(const Groups& g, const Plan& alone) {
   const int64_t rows = int64_t{alone.threads / alone.width} * alone.loads * alone.tiles;
   return are_near(g) && g.p.element_size == 4 && alone.width == 8 && rows == g.p.n &&
@@ -517,14 +517,15 @@ Plan plan_groups(const Groups& g) {
 
 /// Many single columns side by side in blocks of 64 x 4 threads or 128 x 2, which share fewer sectors than narrow ones:
 /// the wide ones unless that makes a short last wave. None if columns are few, as blocks of 32 would be less than five
-/// a multiprocessor, or where half of the parts have no rows. Of 27 such shapes with odd numbers of columns 8 % less
-/// time than in blocks of 32 x 8 for float32, 10 % for float16 (geometric means), and 6 % more at most: (8, 2048,
-/// 4095) 65 us and 70, (7, 158, 31981) float16 27 and 39 (H200).
+/// a multiprocessor, if neighbours are not taken side by side, or where half of the parts have no rows. Of 28 shapes
+/// with odd numbers of columns and 70 rows at least 8 % less time than in blocks of 32 x 8 for float32, 10 % for
+/// float16 (geometric means), and 6 % more at most: (8, 2048, 4095) 65 us and 70, (7, 158, 31981) float16 27 and 39
+/// (H200).
 std::optional<Plan> plan_wide(const Groups& g) {
   constexpr int kThreads = 256;
   const bool many = g.p.columns.stride[0] == 1 && g.run >= 192 && g.count >= int64_t{5} * 32 * g.multiprocessors;
-  if (!many || waves_of(g.p, g.multiprocessors) < 0.5) return std::nullopt;
-  const int64_t places = int64_t{3} * g.multiprocessors;  // 72 registers
+  if (!many || g.p.n < 70 || chunk_of(g.p) > 0 || waves_of(g.p, g.multiprocessors) < 0.5) return std::nullopt;
+  const int64_t places = int64_t{3} * g.multiprocessors;  // of 66 registers a thread, 72 with what is rounded up
   const auto cost = [&](int64_t width) {
     const double shared = 2. * kSectorBytes / static_cast<double>(width * g.p.element_size);
     return (1 + shared) / occupancy(ceil_div(g.count, width), places);
@@ -597,14 +598,15 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
   const auto segments = [&] { return ceil_div(chunks, tiles); };
   const auto fewer_do = [&] { return matrices * ceil_div(chunks, 2 * tiles) >= 0.95 * multiprocessors; };
   while (tiles < kMaxNarrowBatches && segments() > 1 && fewer_do()) tiles *= 2;
-  if (warps == kNarrowWarps && narrow_blocks(columns, p.element_size) == 1) {
+  if (warps == kNarrowWarps && segments() > 1 && narrow_blocks(columns, p.element_size) == 1) {
     // A wave and a little more takes as long as two: as few turns as the busiest multiprocessor can have, and of these
     // as few segments. (4390912, 8) float16 takes 25.4 us in 268 segments of 4 tiles, 29.2 in 134 of 8; 75 such sums of
-    // float16 8 % less in the geometric mean than with at least 126 of them, and none longer. But with one tile each
-    // it is the segments that take time: (1529173, 12) float16 17.4 us in 374, 15.6 in 187 of two (H200).
+    // float16 8 % less in the geometric mean than with at least 126 of them, and none longer. But not down to one tile
+    // each, where it is the segments that take time: (1529173, 12) float16 17.4 us in 374 of one, 15.6 in 187 of two
+    // (H200).
     const auto blocks = [&](int64_t t) { return matrices * ceil_div(chunks, t); };
-    const auto turns = [&](int64_t t) { return ceil_div(blocks(t), multiprocessors) * t; };
-    int64_t best = segments() > 1 ? std::min<int64_t>(2 * tiles, kMaxNarrowBatches) : tiles;
+    const auto turns = [&](int64_t t) { return ceil_div(blocks(t), multiprocessors) * std::min(t, chunks); };
+    int64_t best = std::min<int64_t>(2 * tiles, kMaxNarrowBatches);
     const int64_t least = std::min<int64_t>(tiles, 2);
     for (int64_t t = best / 2; t >= least && blocks(t) <= int64_t{4} * multiprocessors; t /= 2) {
       if (turns(t) < turns(best)) best = t;
