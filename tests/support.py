@@ -55,13 +55,13 @@ COLUMN_WAVES = (
     (5, 300, 200),
 )
 """Shapes whose sums over dimension 1 are waves of large blocks on some GPU of COLUMN_WAVE_GPUS multiprocessors."""
-MANY_SINGLE_COLUMNS = ((3, 150, 257), (2, 500, 193), (5, 1300, 255), (1, 72, 1001))
-"""Shapes whose sums over dimension 1 are blocks of 64 or 128 single columns on a GPU of one or two multiprocessors."""
 COLUMN_WAVE_GPUS = (2, 4, 8, 16)
 COLUMN_WAVE_DTYPES = (
     *(torch.float32, torch.float64, torch.bfloat16, torch.float16),
     *(torch.int16, torch.int32, torch.int64, torch.complex64),
 )
+MANY_SINGLE_COLUMNS = ((3, 150, 257), (2, 500, 193), (5, 1300, 255), (1, 72, 1001))
+"""Shapes whose sums over dimension 1 are blocks of 64 or 128 single columns on a GPU of one or two multiprocessors."""
 
 SIZED = tuple((rung, block_size) for rung in LADDER for block_size in rung.block_sizes)
 """Every rung with every block size it takes."""
@@ -159,10 +159,11 @@ def memory_bytes() -> int:
 
 
 def gpu_memory_taken(call: Callable[[], object], calls: int = 20) -> float:
-    """Return the bytes of the GPU's memory that so many calls take and keep, PyTorch's allocator or not: the median of
-    three tries, as other processes, such as those of other tests, take and free memory meanwhile."""
+    """Return the bytes of the GPU's memory that so many calls take and keep, PyTorch's allocator or not: where other
+    tests run beside, which take and free memory meanwhile, the median of three tries."""
+    alone = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) == 1
     taken = []
-    for _ in range(3):
+    for _ in range(1 if alone else 3):
         torch.cuda.synchronize()
         free = torch.cuda.mem_get_info()[0]
         for _ in range(calls):

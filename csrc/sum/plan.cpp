@@ -316,6 +316,11 @@ struct Groups {
   }
 };
 
+/// Blocks of a plan of columns.
+int64_t column_blocks(const Problem& p, const Plan& plan) {
+  return ceil_div(ceil_div(p.outputs, plan.vector), plan.width) * plan.segments;
+}
+
 /// Rows that a thread loads unless it is known that more are better.
 int column_rows(const Problem& p, int vector) {
   if (p.kernels == Kernels::few) return kFewKernelsRows;
@@ -548,7 +553,7 @@ std::optional<Plan> plan_more_rows(const Problem& p, int vector, int multiproces
   if (p.kernels == Kernels::few || p.reduced.dims > 1 || g.rows == kColumnRows) return std::nullopt;
   if (const auto wide = plan_wide(g)) return wide;
   const Plan plan = plan_groups(g);
-  const int64_t blocks = ceil_div(p.outputs, plan.width) * plan.segments;
+  const int64_t blocks = column_blocks(p, plan);
   const bool balanced = blocks <= int64_t{2} * multiprocessors || blocks >= int64_t{5} * multiprocessors;
   if (plan.segments == 0 || plan.tiles == 1 || !balanced) return std::nullopt;
   return plan;
@@ -596,7 +601,8 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
   const int64_t chunks = ceil_div(p.n, warps * chunk);  // of a warp
   int64_t tiles = 1;
   const auto segments = [&] { return ceil_div(chunks, tiles); };
-  const auto fewer_do = [&] { return matrices * ceil_div(chunks, 2 * tiles) >= 0.95 * multiprocessors; };
+  const auto blocks = [&](int64_t t) { return matrices * ceil_div(chunks, t); };
+  const auto fewer_do = [&] { return blocks(2 * tiles) >= 0.95 * multiprocessors; };
   while (tiles < kMaxNarrowBatches && segments() > 1 && fewer_do()) tiles *= 2;
   if (warps == kNarrowWarps && segments() > 1 && narrow_blocks(columns, p.element_size) == 1) {
     // A wave and a little more takes as long as two: as few turns as the busiest multiprocessor can have, and of these
@@ -604,7 +610,6 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
     // float16 8 % less in the geometric mean than with at least 126 of them, and none longer. But not down to one tile
     // each, where it is the segments that take time: (1529173, 12) float16 17.4 us in 374 of one, 15.6 in 187 of two
     // (H200).
-    const auto blocks = [&](int64_t t) { return matrices * ceil_div(chunks, t); };
     const auto turns = [&](int64_t t) { return ceil_div(blocks(t), multiprocessors) * std::min(t, chunks); };
     int64_t best = std::min<int64_t>(2 * tiles, kMaxNarrowBatches);
     const int64_t least = std::min<int64_t>(tiles, 2);
@@ -899,8 +904,7 @@ int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
       return waves >= 2 && narrow_columns_prefetch(plan.width, p.element_size) ? wave : 0;
     case Family::columns: {
       const bool can = p.reduced.dims == 1 && columns_prefetch(plan.vector, p.element_size);
-      const int64_t blocks = ceil_div(ceil_div(p.outputs, plan.vector), plan.width) * plan.segments;
-      const bool wave_gains = 10 * blocks >= 9 * multiprocessors && (are_lines(p) || waves >= 3);
+      const bool wave_gains = 10 * column_blocks(p, plan) >= 9 * multiprocessors && (are_lines(p) || waves >= 3);
       const bool gain = plan.threads > 256 ? wave_gains : p.n >= 512;
       const bool much = waves >= kManyWaves && (plan.threads > 256 || plan.segments > 1);
       return can && gain && waves >= 2 && !much ? multiprocessors : 0;
