@@ -103,31 +103,24 @@ def test_rarer_dtypes_have_fewer_kernels(dtype: torch.dtype, layouts: list[str])
 
 @pytest.mark.parametrize(
     ("dtype", "layout"),
-    [
-        *((torch.bool, "shifted_little"), (torch.bfloat16, "shifted_little"), (torch.float32, "shifted_little")),
-        *((torch.complex64, "shifted_little"), (torch.uint32, "strided")),
-    ],
+    [(dtype, "shifted") for dtype in (torch.bool, torch.bfloat16, torch.float32, torch.complex64)]
+    + [(torch.uint32, "strided"), (torch.complex128, "aligned")],
 )
-def test_little_from_a_shifted_base(dtype: torch.dtype, layout: str) -> None:
+def test_shifted_base(dtype: torch.dtype, layout: str) -> None:
     assert plan(torch.empty(1001, dtype=dtype)[1:]).layout == layout
 
 
 @pytest.mark.parametrize(
     ("n", "threads", "loads", "segments"),
     [
-        *((2**7, 32, 1, 1), (2**12, 256, 4, 1), (2**13, 512, 4, 1), (2**13 + 1, 64, 4, 9), (2**15, 64, 4, 32)),
-        *((2**15 + 1, 128, 4, 17), (2**17, 128, 4, 64), (2**17 + 1, 256, 4, 33), (2**20, 256, 4, 256)),
+        *((2**7, 32, 1, 1), (2**12, 256, 4, 1), (2**13, 512, 4, 1), (2**14, 1024, 4, 1), (2**14 + 1, 64, 4, 17)),
+        *((2**15, 64, 4, 32), (2**15 + 1, 128, 4, 17), (2**17, 128, 4, 64), (2**17 + 1, 256, 4, 33)),
+        *((2**20, 256, 4, 256),),
     ],
 )
 def test_blocks_for_little_from_a_shifted_base(n: int, threads: int, loads: int, segments: int) -> None:
     p = plan(torch.empty(n + 1)[1:])
-    assert (p.layout, p.threads, p.loads, p.tiles, p.segments) == ("shifted_little", threads, loads, 1, segments)
-
-
-def test_little_is_one_output_of_4_mebibytes() -> None:
-    assert plan(torch.empty(2**20 + 1)[1:]).layout == "shifted_little"
-    assert plan(torch.empty(2**20 + 2)[1:]).layout == "shifted"
-    assert plan(torch.empty(2, 1002)[:, 1:], 1).layout == "shifted"
+    assert (p.layout, p.threads, p.loads, p.tiles, p.segments) == ("shifted", threads, loads, 1, segments)
 
 
 @pytest.mark.parametrize("n", [1, 2**6, 2**12, 2**14])

@@ -592,7 +592,7 @@ def test_layouts_are_of_every_family() -> None:
         *("rows", "tiny_rows", "small_rows", "staged_rows", "columns", "few_rows", "narrow_columns"),
         *("lines", "staged_tiles", "tiles"),
     }
-    assert rows == {"aligned", "shifted", "shifted_little", "runs", "pitched", "strided"}
+    assert rows == {"aligned", "shifted", "runs", "pitched", "strided"}
 
 
 @each_layout

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -229,22 +230,29 @@ __device__ Acc fold_exchange(Acc (&x)[kCount], unsigned lane) {
   }
 }
 
-/// The elements of kLoads loads a lane: load u of all lanes comes before load u + 1 of any. Every lane gets the result.
+/// Adds up the elements of kLoads loads a lane: load u of all lanes comes before load u + 1 of any.
 template <typename In, typename Acc, int kLoads>
-__device__ Acc fold_chunk(const uint4 (&load)[kLoads], unsigned lane) {
-  if constexpr (std::is_integral_v<Acc> && sizeof(In) <= 2) {
-    static_assert(kLoads <= 8);  // the sum of a warp fits: 4096 * 255, 2048 * 65535
-    NarrowSum<In> sum = 0;
-#pragma unroll
-    for (int u = 0; u < kLoads; ++u) add_narrow<In>(load[u], sum);
-    return widen<Acc>(__reduce_add_sync(kFullWarp, sum));
-  } else {
-    Acc x[kLoads];
-#pragma unroll
-    for (int u = 0; u < kLoads; ++u) x[u] = fold_load<In, Acc>(load[u]);
-    return fold_exchange(x, lane);
-  }
-}
+class ChunkSum {
+ public:
+  __device__ void add(int u, const uint4& load) { x_[u] = fold_load<In, Acc>(load); }
+  /// Every lane gets it.
+  __device__ Acc total(unsigned lane) { return fold_exchange(x_, lane); }
+
+ private:
+  Acc x_[kLoads];
+};
+
+template <typename In, std::integral Acc, int kLoads>
+  requires(sizeof(In) <= 2)
+class ChunkSum<In, Acc, kLoads> {
+ public:
+  __device__ void add(int, const uint4& load) { add_narrow<In>(load, sum_); }
+  __device__ Acc total(unsigned) const { return widen<Acc>(__reduce_add_sync(kFullWarp, sum_)); }
+
+ private:
+  static_assert(kLoads <= 8);  // the sum of a warp fits: 4096 * 255, 2048 * 65535
+  NarrowSum<In> sum_ = 0;
+};
 
 /// Neighbouring sums that move together.
 template <int kCount, typename Acc>

@@ -88,8 +88,8 @@ class Launcher {
     constexpr int kSmall = small_grid_loads(kLayout, sizeof(In), sizeof(Acc));
     return block<Source, 32, 1, false>() || block<Source, 32, 2, false>() || block<Source, 128, 1, false>() ||
            block<Source, 256, 1, false>() || block<Source, 256, 2, false>() || block<Source, 256, 4, false>() ||
-           block<Source, 512, 4, false>() || grid<Source, 64, kSmall, false>() || grid<Source, 128, kSmall, false>() ||
-           grid<Source, 256, kSmall, false>();
+           block<Source, 512, 4, false>() || block<Source, 1024, 4, false>() || grid<Source, 64, kSmall, false>() ||
+           grid<Source, 128, kSmall, false>() || grid<Source, 256, kSmall, false>();
   }
 
   /// The shapes of rows of one run that are many, or one that is not little.
@@ -343,13 +343,11 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
   switch (l.plan.layout) {
     case Layout::aligned:
       return status(kernel.template little_run<Layout::aligned, Aligned>() ||
-                    kernel.template block<Aligned, 1024, 4, false>() ||
                     kernel.template run_rows<Layout::aligned, Aligned>());
     case Layout::shifted:
-    case Layout::shifted_little:
       if constexpr (sizeof(In) <= kLargestShifted) {
-        if (l.plan.layout == Layout::shifted) return status(kernel.template run_rows<Layout::shifted, Shifted>());
-        return status(kernel.template little_run<Layout::shifted_little, ShiftedLittle>());
+        return status(kernel.template little_run<Layout::shifted, Shifted>() ||
+                      kernel.template run_rows<Layout::shifted, Shifted>());
       }
       break;
     case Layout::runs:

@@ -44,9 +44,7 @@ Layout layout_of(const Problem& p) {
   const bool aligned = p.misalignment == 0 && strides_divide(p.kept, 0, group);
   if (is_run(p.reduced) && has_one_pitch(p)) {
     if (aligned) return Layout::aligned;
-    if (p.kernels != Kernels::few && p.element_size <= kLargestShifted) {
-      return p.outputs == 1 && bytes_of(p) <= kMostLittle ? Layout::shifted_little : Layout::shifted;
-    }
+    if (p.kernels != Kernels::few && p.element_size <= kLargestShifted) return Layout::shifted;
   }
   const bool pitched = p.reduced.dims <= 2 && p.reduced.small && reach(p.reduced) < int64_t{1} << 31;
   if (pitched && p.kernels != Kernels::few && is_rows(p.reduced, group) && aligned) return Layout::runs;
@@ -97,7 +95,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     warps.width = kWarpSize;
     return warps;
   };
-  const bool every_shape = (layout == Layout::aligned || is_shifted(layout)) && p.kernels != Kernels::few;
+  const bool every_shape = (layout == Layout::aligned || layout == Layout::shifted) && p.kernels != Kernels::few;
   const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;  // a block each fills the GPU
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
   if (p.outputs > 1 && every_shape) {
@@ -143,13 +141,12 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     constexpr int kThreads = 128;
     const int64_t blocks = ceil_div(loads, kThreads * small_loads);
     if (p.outputs * loads <= int64_t{1} << 20 && blocks <= kThreads) return plan({kThreads, small_loads}, 1, blocks);
-  } else if (every_shape && layout != Layout::shifted) {
+  } else if (every_shape) {
     // The smallest block that holds the input wins up to 2^14 float32 elements: 2.79 us behind an add_, 8 blocks of
     // (64, 8) 3.21. At 2^15 these, 16 of them, take 3.21 and 1.55 in a row, one block 3.16 and 1.98; of 2^14 elements
     // one by one 16 blocks of (64, 4) take 1.62, one block 2.31 (H200).
     for (const auto [threads, u] :
          {Shape{32, 1}, {32, 2}, {128, 1}, {256, 1}, {256, 2}, {256, 4}, {512, 4}, {1024, 4}}) {
-      if (layout == Layout::shifted_little && threads == 1024) continue;
       if (loads <= int64_t{threads} * u) return plan({threads, u}, 1, 1);
     }
     // Beyond, small blocks, of which the last one then collects with one load a lane. H200, float32 in a row: 2^16

@@ -54,15 +54,12 @@ enum class Family {
 
 /// How the elements of an output lie, for Family::rows.
 enum class Layout {
-  aligned,         // in one run that starts at a multiple of 16 bytes, as does that of every output
-  shifted,         // in one run that starts elsewhere
-  shifted_little,  // the same, but one output of up to kMostLittle bytes
-  runs,            // in runs of a multiple of 16 bytes that all start at a multiple of 16 bytes, one distance apart
-  pitched,         // in two dimensions at any strides
-  strided,         // anything else
+  aligned,  // in one run that starts at a multiple of 16 bytes, as does that of every output
+  shifted,  // in one run that starts elsewhere
+  runs,     // in runs of a multiple of 16 bytes that all start at a multiple of 16 bytes, one distance apart
+  pitched,  // in two dimensions at any strides
+  strided,  // anything else
 };
-
-constexpr bool is_shifted(Layout layout) { return layout == Layout::shifted || layout == Layout::shifted_little; }
 
 /// One launch. What the numbers mean depends on the family; 0 where they mean nothing.
 struct Plan {
@@ -126,11 +123,11 @@ constexpr int grid_loads(Layout layout, int accumulate_size) {
   return layout == Layout::pitched && accumulate_size <= 4 ? 16 : 8;
 }
 
-/// The same in small blocks: 4 where a chunk is more than loads and additions, of a shifted run (H200, 2^16 float32
-/// handed on by words: 2.5 us, with 8 2.95; by each lane for itself 1.66 and 1.73) or of float8 (2^20: 3.3 and 3.7).
+/// The same in small blocks: 4 where a chunk is more than loads and additions, of a shifted run (H200, 2^16
+/// float32: 2.5 us, with 8 2.95, when each word was a choice) or of float8 (2^20: 3.3 and 3.7).
 constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_size) {
   const bool float8 = element_size == 1 && accumulate_size == 4;
-  return is_shifted(layout) || float8 ? 4 : grid_loads(layout, accumulate_size);
+  return layout == Layout::shifted || float8 ? 4 : grid_loads(layout, accumulate_size);
 }
 
 /// Single elements that a lane has in flight where a block takes all of an output at once: no block comes after it.
@@ -141,11 +138,6 @@ constexpr int grid_threads(Layout layout) { return layout == Layout::pitched ? 2
 
 /// Bytes of an element of a shifted run: larger ones lie at multiples of 16.
 constexpr int kLargestShifted = 8;
-
-/// Bytes up to which each lane loads what it needs of a shifted run for itself.
-/// H200, float32 in a row: 2^6 1.04 us, as words that lanes hand on 1.34; 2^16 1.66 and 1.84, 2^20 2.93 and 3.04; 2^21
-/// 4.2 and 4.5, but 6.4 and 6.0 behind an add_; 2^23 10.6 and 9.9.
-constexpr int64_t kMostLittle = int64_t{1} << 22;
 
 constexpr int kMaxGridY = 65535;         // of CUDA
 constexpr int kMaxTiles = 1024;          // of a block of rows

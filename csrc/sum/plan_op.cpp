@@ -45,8 +45,6 @@ std::string name_of(Layout layout) {
       return "aligned";
     case Layout::shifted:
       return "shifted";
-    case Layout::shifted_little:
-      return "shifted_little";
     case Layout::runs:
       return "runs";
     case Layout::pitched:

@@ -28,28 +28,35 @@ struct Groups {
   static constexpr int kCount = kPerLoad<In>;
   static constexpr int64_t kChunk = int64_t{kLoads} * kWarpSize * kCount;
 
-  /// A full chunk, load u of the lane being group g + 32 u.
-  template <typename Row>
-  __device__ void load(const Row& row, int64_t g, unsigned, uint4 (&loads)[kLoads]) const {
+  /// Calls use(u, group) for each group of a lane of a full chunk: the u-th is group g + 32 u. All are on their way
+  /// before the first one is used.
+  template <typename Row, typename Use>
+  __device__ void groups(const Row& row, int64_t g, unsigned, const Use& use) const {
+    uint4 load[kLoads];
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) loads[u] = derived().group(row, g + u * kWarpSize);
+    for (int u = 0; u < kLoads; ++u) load[u] = derived().group(row, g + u * kWarpSize);
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u) use(u, load[u]);
   }
 
-  /// The same if only the first `whole` groups of the chunk may be loaded.
-  template <typename Row>
-  __device__ void load_whole(const Row& row, int64_t g, unsigned lane, int whole, uint4 (&loads)[kLoads]) const {
+  /// The same if only the first `whole` groups of the chunk may be loaded; the others are anything.
+  template <typename Row, typename Use>
+  __device__ void whole_groups(const Row& row, int64_t g, unsigned lane, int whole, const Use& use) const {
+    uint4 load[kLoads] = {};  // as in fold_rows_left
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) {
-      if (static_cast<int>(lane) + u * kWarpSize < whole) loads[u] = derived().group(row, g + u * kWarpSize);
+      if (static_cast<int>(lane) + u * kWarpSize < whole) load[u] = derived().group(row, g + u * kWarpSize);
     }
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u) use(u, load[u]);
   }
 
   /// Leaves [first, first + kChunk), all of which exist, and kSlack more. first: a multiple of kChunk.
   template <typename Row>
   __device__ Acc chunk(const Row& row, int64_t first, unsigned lane) const {
-    uint4 load[kLoads];
-    derived().load(row, group_of(first) + lane, lane, load);
-    return fold_chunk<In, Acc>(load, lane);
+    ChunkSum<In, Acc, kLoads> sum;
+    derived().groups(row, group_of(first) + lane, lane, [&sum](int u, const uint4& group) { sum.add(u, group); });
+    return sum.total(lane);
   }
 
   /// Has L2 load what there is of such a chunk in a run of n elements.
@@ -76,14 +83,10 @@ struct Groups {
     const int left = min(rest, static_cast<int>(kChunk)) - whole * kCount;
     In element{};
     if (static_cast<int>(lane) < left) element = *derived().at(row, first + whole * kCount + lane);
-    uint4 load[kLoads] = {};  // as in fold_rows_left
-    derived().load_whole(row, group + lane, lane, whole, load);
     Acc x[kLoads];
-#pragma unroll
-    for (int u = 0; u < kLoads; ++u) {
-      const int g = u * kWarpSize + lane;
-      x[u] = select(g < whole, fold_load<In, Acc>(load[u]), identity<Acc>());
-    }
+    derived().whole_groups(row, group + lane, lane, whole, [&](int u, const uint4& load) {
+      x[u] = select(u * kWarpSize + static_cast<int>(lane) < whole, fold_load<In, Acc>(load), identity<Acc>());
+    });
     Acc leaf = select(static_cast<int>(lane) < left, convert<Acc>(element), identity<Acc>());
 #pragma unroll
     for (int mask = 1; mask < kCount; mask *= 2) leaf += shuffle_xor(leaf, mask);
@@ -142,9 +145,8 @@ struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
   int64_t pitch;
 
   Shifted(const In* data, const Strides& kept, const Strides&) : a(data), pitch(kept.stride[0]) {}
-  __device__ Row row(int64_t i) const { return row_at(a + i * pitch); }
-  __device__ static Row row_at(const In* first) {
-    const auto address = reinterpret_cast<uintptr_t>(first);
+  __device__ Row row(int64_t i) const {
+    const auto address = reinterpret_cast<uintptr_t>(a + i * pitch);
     return {reinterpret_cast<const uint4*>(address & ~uintptr_t{kLoadBytes - 1}),
             static_cast<unsigned>(address % kLoadBytes)};
   }
@@ -154,130 +156,102 @@ struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
   __device__ static int whole(const Row& row, int m) {
     return max((m * static_cast<int>(sizeof(In)) + static_cast<int>(row.bytes)) / kLoadBytes - 1, 0);
   }
-  __device__ static void load(const Row& row, int64_t group, unsigned lane, uint4 (&loads)[kLoads]) {
+  template <typename Use>
+  __device__ static void groups(const Row& row, int64_t group, unsigned lane, const Use& use) {
     const uint4* p = row.word + group;
+    uint4 word[kLoads];
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) loads[u] = load_once(p + u * kWarpSize);
+    for (int u = 0; u < kLoads; ++u) word[u] = load_once(p + u * kWarpSize);
     uint4 last{};
     if (lane == kWarpSize - 1) last = load_once(p + (kLoads - 1) * kWarpSize + 1);
-    hand_on(row, last, lane, loads);
+    hand_on(row, word, last, lane, use);
   }
-  __device__ static void load_whole(const Row& row, int64_t group, unsigned lane, int whole, uint4 (&loads)[kLoads]) {
+  template <typename Use>
+  __device__ static void whole_groups(const Row& row, int64_t group, unsigned lane, int whole, const Use& use) {
     const uint4* p = row.word + group;
     const int words = whole > 0 ? whole + 1 : 0;
+    uint4 word[kLoads] = {};
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) {
-      if (static_cast<int>(lane) + u * kWarpSize < words) loads[u] = load_once(p + u * kWarpSize);
+      if (static_cast<int>(lane) + u * kWarpSize < words) word[u] = load_once(p + u * kWarpSize);
     }
     uint4 last{};
     if (kLoads * kWarpSize <= whole && lane == kWarpSize - 1) last = load_once(p + (kLoads - 1) * kWarpSize + 1);
-    hand_on(row, last, lane, loads);
-  }
-
-  /// The group that begins in word `low` and ends in the one behind it.
-  __device__ static uint4 shift(const Row& row, const uint4& low, const uint4& high) {
-    uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    if (row.words() & 2) {
-#pragma unroll
-      for (int i = 0; i < 6; ++i) w[i] = w[i + 2];
+    // Of many small elements four copies of this, which few warps run, cost the others registers: 2^26 int8, off by
+    // one, 17.9 us instead of 16.5 (H200).
+    if constexpr (sizeof(In) < 4 && kLoads > 4) {
+      hand_on_behind(row, row.words(), word, last, lane, use);
+    } else {
+      hand_on(row, word, last, lane, use);
     }
-    if (row.words() & 1) {
-#pragma unroll
-      for (int i = 0; i < 5; ++i) w[i] = w[i + 1];
-    }
-    if constexpr (sizeof(In) < 4) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) w[i] = __funnelshift_r(w[i], w[i + 1], row.bits());
-    }
-    return {w[0], w[1], w[2], w[3]};
   }
 
  private:
-  /// From words to groups. last: the word behind the last one of lane 31.
-  static __device__ void hand_on(const Row& row, const uint4& last, unsigned lane, uint4 (&loads)[kLoads]) {
-    const unsigned wanted = row.words() + (row.bits() > 0);
+  /// From words to groups. last: the word behind the last one of lane 31. How much of a word is to be skipped is the
+  /// same for all lanes of a warp: asked for once, it is no choice for every word. 2^23 float32, off by one, 9.8 us
+  /// instead of 10.5, aligned 9.5 (H200).
+  template <typename Use>
+  static __device__ void hand_on(const Row& row, uint4 (&word)[kLoads], const uint4& last, unsigned lane,
+                                 const Use& use) {
+    if constexpr (sizeof(In) == 8) {
+      // In place, as all sums of groups of so few elements take as many registers: 2^22 float64 11.7 us, used as they
+      // come 16.2 (H200).
+      const auto keep = [&word](int u, const uint4& group) { word[u] = group; };
+      if (row.words() == 0) {
+        hand_on_behind(row, 0, word, last, lane, keep);
+      } else {
+        hand_on_behind(row, 2, word, last, lane, keep);
+      }
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) {
-      // Lane 31's next word is lane 0's of the next load.
-      const uint4& given = loads[u];
-      const uint4& after = loads[u + 1 < kLoads ? u + 1 : u];
-      uint4 next{next_lane(lane == 0 ? after.x : given.x, lane), 0, 0, 0};
-      if (wanted > 1) next.y = next_lane(lane == 0 ? after.y : given.y, lane);
-      if (wanted > 2) next.z = next_lane(lane == 0 ? after.z : given.z, lane);
-      if (wanted > 3) next.w = next_lane(lane == 0 ? after.w : given.w, lane);
-      if (u == kLoads - 1 && lane == kWarpSize - 1) next = last;
-      loads[u] = shift(row, loads[u], next);
+      for (int u = 0; u < kLoads; ++u) use(u, word[u]);
+    } else {
+      switch (row.words()) {
+        case 0:
+          return hand_on_behind(row, 0, word, last, lane, use);
+        case 1:
+          return hand_on_behind(row, 1, word, last, lane, use);
+        case 2:
+          return hand_on_behind(row, 2, word, last, lane, use);
+        default:
+          return hand_on_behind(row, 3, word, last, lane, use);
+      }
     }
   }
 
-  static __device__ uint32_t next_lane(uint32_t x, unsigned lane) {
-    return __shfl_sync(kFullWarp, x, (lane + 1) % kWarpSize);
-  }
-};
-
-/// The same where there is little, of elements of 4 or 8 bytes: each lane loads its own groups, element by element. L1
-/// then hands out four words in four times the time of one, but the lanes hand nothing on: 344 instructions for 256
-/// threads x 4 loads of float32, as Shifted 976, as Aligned 320.
-template <typename In, typename Acc, int kLoads>
-struct ByElement : Groups<ByElement<In, Acc, kLoads>, In, Acc, kLoads> {
-  static constexpr int kSlack = 0;
-  using Row = const In*;
-
-  const In* a;
-
-  ByElement(const In* data, const Strides&, const Strides&) : a(data) {}
-  __device__ Row row(int64_t) const { return a; }
-  __device__ static const In* at(Row row, int64_t i) { return row + i; }
-  __device__ static int whole(Row, int m) { return m / kPerLoad<In>; }
-
-  /// Through L1, where a line stays until the last of its elements is loaded.
-  __device__ static uint4 group(Row row, int64_t g) {
-    using Word = std::conditional_t<sizeof(In) == 4, uint32_t, uint2>;
-    static_assert(sizeof(In) == sizeof(Word));
-    const auto* p = reinterpret_cast<const Word*>(row + g * kPerLoad<In>);
-    Word word[kPerLoad<In>];
-#pragma unroll
-    for (int i = 0; i < kPerLoad<In>; ++i) word[i] = __ldg(p + i);
-    uint4 group;
-    memcpy(&group, word, sizeof group);
-    return group;
-  }
-};
-
-/// The same of elements of 1 or 2 bytes: each lane loads both words that hold its group. The second one only hits in L1
-/// if the first one is kept there, which pays while there is little: 2^13 float16 1.34 us, as Shifted 1.47, as Aligned
-/// 1.24; 2^20 2.31, 2.42 and 2.27 (H200).
-template <typename In, typename Acc, int kLoads>
-struct ByTwoWords : Groups<ByTwoWords<In, Acc, kLoads>, In, Acc, kLoads> {
-  using Run = Shifted<In, Acc, kLoads>;
-  using Row = typename Run::Row;
-  static constexpr int kSlack = Run::kSlack;
-
-  const In* a;
-
-  ByTwoWords(const In* data, const Strides&, const Strides&) : a(data) {}
-  __device__ Row row(int64_t) const { return Run::row_at(a); }
-  __device__ static const In* at(const Row& row, int64_t i) { return Run::at(row, i); }
-  __device__ static int whole(const Row& row, int m) { return Run::whole(row, m); }
-  __device__ static void load(const Row& row, int64_t g, unsigned lane, uint4 (&loads)[kLoads]) {
-    load_whole(row, g, lane, kLoads * kWarpSize, loads);
-  }
-  __device__ static void load_whole(const Row& row, int64_t g, unsigned lane, int whole, uint4 (&loads)[kLoads]) {
-    const uint4* p = row.word + g;
-    uint4 next[kLoads] = {};
+  /// The same behind the first `words` of 4 bytes.
+  template <typename Use>
+  static __device__ __forceinline__ void hand_on_behind(const Row& row, unsigned words, const uint4 (&word)[kLoads],
+                                                        const uint4& last, unsigned lane, const Use& use) {
+    const unsigned wanted = words + (sizeof(In) < 4 ? 1 : 0);  // of the next word
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) {
-      if (static_cast<int>(lane) + u * kWarpSize >= whole) continue;
-      loads[u] = __ldg(p + u * kWarpSize);
-      next[u] = __ldg(p + u * kWarpSize + 1);
-    }
+      const bool ends = u == kLoads - 1;
+      const auto next = [&](uint32_t uint4::* x) {  // lane 31's next word is lane 0's of the next load
+        const uint32_t given = lane == 0 && !ends ? word[ends ? u : u + 1].*x : word[u].*x;
+        const uint32_t got = __shfl_sync(kFullWarp, given, (lane + 1) % kWarpSize);
+        return ends && lane == kWarpSize - 1 ? last.*x : got;
+      };
+      uint32_t w[8] = {word[u].x, word[u].y, word[u].z, word[u].w};
+      if (wanted > 0) w[4] = next(&uint4::x);
+      if (wanted > 1) w[5] = next(&uint4::y);
+      if (wanted > 2) w[6] = next(&uint4::z);
+      if (wanted > 3) w[7] = next(&uint4::w);
+      if (words & 2) {
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) loads[u] = Run::shift(row, loads[u], next[u]);  // once all are on their way
+        for (int i = 0; i < 6; ++i) w[i] = w[i + 2];
+      }
+      if (words & 1) {
+#pragma unroll
+        for (int i = 0; i < 5; ++i) w[i] = w[i + 1];
+      }
+      if constexpr (sizeof(In) < 4) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) w[i] = __funnelshift_r(w[i], w[i + 1], row.bits());
+      }
+      use(u, uint4{w[0], w[1], w[2], w[3]});
+    }
   }
 };
-
-template <typename In, typename Acc, int kLoads>
-using ShiftedLittle = std::conditional_t<sizeof(In) < 4, ByTwoWords<In, Acc, kLoads>, ByElement<In, Acc, kLoads>>;
 
 /// Where element i of an output lies whose elements are in two dimensions at most and within 2^31: six instructions.
 /// (With 64 bits and a loop over dimensions that are only known at run time, (64, 3, 225, 225) over dimensions 0, 2 and
