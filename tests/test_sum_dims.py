@@ -66,6 +66,47 @@ def test_rows(length: int, device: torch.device) -> None:
             check(values(rows, length).to(device), 1)
 
 
+# Sizes of dimensions that lie the other way round, so that none of them can be merged.
+TURNED = ((9,), (37,), (3, 5), (5, 9), (2, 3, 2), (3, 4, 5), (2, 3, 4, 3), (2, 3, 2, 3, 2), (2, 3, 2, 2, 2, 2))
+RUNS = (5, 37, 100, 1100)  # shorter than the loads of a warp, than a chunk, and longer
+
+
+def turned(
+    sizes: tuple[int, ...], run: int, dtype: torch.dtype, device: torch.device
+) -> dict[str, tuple[torch.Tensor, tuple[int, ...]]]:
+    """Return runs that lie in an order of their own, of three outputs, seen in several ways, and what to sum over."""
+    dims = len(sizes) + 1
+    memory = values(3, *sizes, 2 * run, dtype=dtype).to(device)
+    x, apart = (y.permute(0, *range(dims - 1, 0, -1), dims) for y in (memory[..., :run], memory[..., ::2]))
+    inner = tuple(range(1, dims + 1))
+    return {
+        "rows": (x, inner),
+        "row": (x[1:2], (0, *inner)),
+        "columns": (x, inner[:-1]),
+        "columns of threes": (x.movedim(0, -1), tuple(range(dims))),
+        "lines": (x.movedim(dims, 1), inner),
+        "lines apart": (apart.movedim(dims, 1), inner),
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.float64, torch.complex64], ids=str)
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("sizes", TURNED, ids=str)
+def test_many_dimensions(sizes: tuple[int, ...], run: int, dtype: torch.dtype, device: torch.device) -> None:
+    for what, (x, dim) in turned(sizes, run, dtype, device).items():
+        check(x, dim, what)
+
+
+def test_many_dimensions_are_of_every_general_family() -> None:
+    plans = [
+        torch.ops.reduce._plan(x, dim, multiprocessors=132)
+        for sizes, run in itertools.product(TURNED, RUNS)
+        for x, dim in turned(sizes, run, torch.float32, torch.device("cpu")).values()
+    ]
+    for family in ("rows", "columns", "lines", "tiles"):
+        assert any(p[:2] == (family, "strided") for p in plans), family
+
+
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 64, 65, 100, 1025, 40001])
 def test_columns(length: int, device: torch.device) -> None:
     for width, outer in itertools.product(WIDTHS, (1, 3)):

@@ -472,6 +472,19 @@ def test_reduced_past_31_bits_with_cancellation() -> None:
     assert torch.equal(reduce_ops.sum(x, 0), torch.tensor([0.0, 1.0], device="cuda"))
 
 
+def test_many_dimensions_past_31_bits() -> None:
+    """Elements that lie too far apart for offsets of 32 bits."""
+    needs_gib(5)
+    shape = (3, 5, 40, 301)
+    memory = torch.empty(2**31 + 2**18, dtype=torch.float16, device="cuda")
+    x = memory.as_strided(shape, (2**30, 700, 3500, 2))
+    contiguous = random_values(math.prod(shape), torch.float16).view(shape)
+    x.copy_(contiguous)
+    for dim in ((0, 1, 2, 3), (0, 1, 3), (0, 1, 2), (0, 2), (2, 0, 3)):
+        assert_same_bits(reduce_ops.sum(x, dim), reduce_ops.sum(contiguous, dim), dim)
+        assert_same_bits(reduce_ops.sum(x.mT, dim), reduce_ops.sum(contiguous.mT.contiguous(), dim), dim)
+
+
 def test_expanded_past_31_bits() -> None:
     """Strides of 0, sizes and offsets of more than 32 bits."""
     one = torch.ones(1, dtype=torch.int8, device="cuda")

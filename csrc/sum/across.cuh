@@ -37,7 +37,7 @@ struct Across {
   unsigned length;
   unsigned window;   // leaves, a power of two
   unsigned at_once;  // sum_lines: elements of a line that a thread takes, whole windows; tiles: lines of one
-  Strides reduced;
+  AnyStrides reduced;
 };
 
 /// p, whatever it was made of: nvcc adds that up again for each load, in 6 instructions instead of 1.
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kLineThreads)
   if (!kStraight) {
     if (const unsigned i = threadIdx.x; i < 2 * kLoads) {
       const unsigned turns = turn.divide(i);
-      const auto to_next = static_cast<unsigned>(a.reduced.stride[turn_dims]);
+      const auto to_next = static_cast<unsigned>(a.reduced.far.stride[turn_dims]);
       const auto in_turn =
           static_cast<unsigned>(a.reduced.offset_of_small(i - turns * static_cast<unsigned>(turn.value)));
       offset_in_turns[i] = turns * to_next + in_turn;
@@ -113,13 +113,13 @@ __global__ void __launch_bounds__(kLineThreads)
   const In* const data = at - a.reduced.offset_of_small(line * a.length);
   const unsigned turns = turn.divide(first);
   auto in_turn = static_cast<int>(first - turns * static_cast<unsigned>(turn.value));
-  const int64_t stride = static_cast<int>(a.reduced.stride[kStraight ? 0 : turn_dims]);
+  const int64_t stride = static_cast<int>(a.reduced.far.stride[kStraight ? 0 : turn_dims]);
   const auto size = static_cast<int>(turn.value);
   // The next leaf is at p, in a straight line, which turns in to_turn leaves; else in the turn there, behind `in_turn`
   // others, and in to_next leaves the dimension of the turns ends.
   const In* p = opaque(data + a.reduced.offset_of_small(kStraight ? first : first - in_turn));
   int to_turn = size - in_turn;
-  const Divisor& next_size = a.reduced.size[turn_dims];
+  const Divisor& next_size = a.reduced.far.size[turn_dims];
   const auto next_leaves = static_cast<int>(size * next_size.value);
   int to_next = static_cast<int>((next_size.divide(turns) + 1) * next_leaves - first);
 

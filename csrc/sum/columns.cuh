@@ -95,18 +95,31 @@ __device__ Sums<kVector, Acc> fold_packs_left(const Pack<kVector, In> (&pack)[kR
 
 /// The sums of rows first, ..., first + kRows - 1 of the columns that begin at p. kOneStride: `rows` has one dimension.
 template <int kVector, int kRows, bool kOneStride, bool kOnce, typename Acc, typename In>
-__device__ Sums<kVector, Acc> fold_rows(const In* p, const Strides& rows, int64_t first) {
+__device__ Sums<kVector, Acc> fold_rows(const In* p, const AnyStrides& rows, int64_t first) {
   using Load = Pack<kVector, In>;
   Load pack[kRows];
-  const int64_t stride = rows.stride[0];
+  const int64_t stride = rows.far.stride[0];
+  const auto load_from = [&](const In* p) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + r * stride);
+  };
   if constexpr (kOneStride) {
-    p += first * stride;
+    load_from(p + first * stride);
+  } else if (rows.near) {
+    const auto row = static_cast<uint32_t>(first);
+    const auto load_each = [&](const auto& near) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + r * stride);
-  } else if (Strides::Cursor row(rows, first); row.straight(kRows)) {
-    p += row.offset();
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + r * stride);
+      for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + near.offset(row + r));
+    };
+    if (rows.in_more.straight(row, kRows)) {
+      load_from(p + rows.in_more.offset(row));
+    } else if (rows.few) {
+      load_each(rows.in_few);
+    } else {
+      load_each(rows.in_more);
+    }
+  } else if (Strides::Cursor row(rows.far, first); row.straight(kRows)) {
+    load_from(p + row.offset());
   } else {
 #pragma unroll
     for (int r = 0; r < kRows; ++r, row.next(1)) pack[r] = Load::template load<kOnce>(p + row.offset());
@@ -116,13 +129,21 @@ __device__ Sums<kVector, Acc> fold_rows(const In* p, const Strides& rows, int64_
 
 /// The same of rows of which those from `count` on are missing.
 template <int kVector, int kRows, bool kOneStride, bool kOnce, typename Acc, typename In>
-__device__ Sums<kVector, Acc> fold_rows_left(const In* p, const Strides& rows, int64_t first, int count) {
+__device__ Sums<kVector, Acc> fold_rows_left(const In* p, const AnyStrides& rows, int64_t first, int count) {
   using Load = Pack<kVector, In>;
   Load pack[kRows] = {};  // or nvcc fills those that are missing with what the registers held before, and keeps that
+  const auto load = [&](const auto& offset) {
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    const int64_t row = first + r;
-    if (r < count) pack[r] = Load::template load<kOnce>(p + (kOneStride ? row * rows.stride[0] : rows.offset(row)));
+    for (int r = 0; r < kRows; ++r) {
+      if (r < count) pack[r] = Load::template load<kOnce>(p + offset(first + r));
+    }
+  };
+  if constexpr (kOneStride) {
+    load([&](int64_t row) { return row * rows.far.stride[0]; });
+  } else if (rows.near) {
+    load([&](int64_t row) { return rows.in_more.offset(static_cast<uint32_t>(row)); });
+  } else {
+    load([&](int64_t row) { return rows.far.offset(row); });
   }
   return fold_packs_left<Acc>(pack, count);
 }
@@ -137,7 +158,7 @@ struct Columns {
   int batches;      // of a thread, a power of two
   int prefetching;  // Plan::prefetching
   ColumnOrder order;
-  Strides reduced;
+  AnyStrides reduced;
 };
 
 /// Stores the sums of neighbouring columns, `stride` elements of the result apart.
@@ -166,10 +187,10 @@ __global__ void __launch_bounds__(kVector == 1 || (kOneStride && kVector * sizeo
   const int64_t first = (int64_t{blockIdx.y} * blockDim.y + threadIdx.y) * c.batches * kRows;
   if (kOneStride && kColumnsPrefetch<kVector, sizeof(In)> && active &&
       static_cast<int>(blockIdx.y * gridDim.x + blockIdx.x) < c.prefetching) {
-    const In* p = c.data + c.order.offset(column) + first * c.reduced.stride[0];
+    const In* p = c.data + c.order.offset(column) + first * c.reduced.far.stride[0];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      if (first + r < c.n) prefetch(p + r * c.reduced.stride[0]);
+      if (first + r < c.n) prefetch(p + r * c.reduced.far.stride[0]);
     }
   }
   wait_for_stream();

@@ -171,11 +171,12 @@ class Launcher {
     if (!lines_of_all(l_.problem, p_.line, every)) return false;
     order_by_stride(every, lines, places.strides);
     const auto all = Divisor::of(count(every, 0, every.dims));
-    const bool straight = a.reduced.size[0].value >= kLineLoads<sizeof(In)>;
+    const bool straight = a.reduced.far.size[0].value >= kLineLoads<sizeof(In)>;
     static_assert(4 * kMinWindow > kLineLoads<sizeof(In)>, "an output has more elements than a turn");
-    int64_t turn = a.reduced.size[0].value;
+    int64_t turn = a.reduced.far.size[0].value;
     int turn_dims = 1;
-    while (turn * a.reduced.size[turn_dims].value < kLineLoads<sizeof(In)>) turn *= a.reduced.size[turn_dims++].value;
+    while (turn * a.reduced.far.size[turn_dims].value < kLineLoads<sizeof(In)>)
+      turn *= a.reduced.far.size[turn_dims++].value;
     const auto kernel = straight ? sum_lines<true, In, Acc> : sum_lines<false, In, Acc>;
     start(kernel, blocks_for(all.value * blocks_for(a.length, a.at_once), kLineThreads), kLineThreads, 0, a, all, lines,
           places, Divisor::of(turn), turn_dims);
@@ -285,7 +286,7 @@ class Launcher {
             .length = static_cast<unsigned>(length),
             .window = static_cast<unsigned>(p_.window),
             .at_once = static_cast<unsigned>(p_.tiles),
-            .reduced = p.reduced};
+            .reduced = AnyStrides(p.reduced)};
   }
 
   Columns<In, Acc, Out> matrix() const {
@@ -297,7 +298,7 @@ class Launcher {
             .batches = p_.tiles,
             .prefetching = p_.prefetching,
             .order = column_order(p, p_.chunk),
-            .reduced = p.reduced};
+            .reduced = AnyStrides(p.reduced)};
   }
 
   const Launch& l_;

@@ -46,7 +46,7 @@ Layout layout_of(const Problem& p) {
     if (aligned) return Layout::aligned;
     if (p.kernels != Kernels::few && p.element_size <= kLargestShifted) return Layout::shifted;
   }
-  const bool pitched = p.reduced.dims <= 2 && p.reduced.small && reach(p.reduced) < int64_t{1} << 31;
+  const bool pitched = Near<2>::holds(p.reduced);
   if (pitched && p.kernels != Kernels::few && is_rows(p.reduced, group) && aligned) return Layout::runs;
   return pitched && p.kernels == Kernels::every ? Layout::pitched : Layout::strided;
 }
@@ -79,8 +79,7 @@ int choose_tiles(const Problem& p, Layout layout, int64_t loads, Shape shape, in
 
 Plan plan_rows(const Problem& p, int multiprocessors) {
   const Layout layout = layout_of(p);
-  const bool single = layout == Layout::pitched || layout == Layout::strided;
-  const int64_t loads = single ? p.n : ceil_div(p.n, 16 / p.element_size);  // of a lane, an output
+  const int64_t loads = is_single(layout) ? p.n : ceil_div(p.n, 16 / p.element_size);  // of a lane, an output
   const auto plan = [&](Shape shape, int64_t tiles, int64_t segments) {
     const bool covered = tiles <= kMaxTiles;
     return Plan{.family = Family::rows,

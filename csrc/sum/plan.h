@@ -116,11 +116,14 @@ constexpr int64_t kScratchBytes = int64_t{7} << 20;
 constexpr int kMaxBlocks = 16384;
 static_assert(kMaxBlocks <= max_slots(16));
 
+/// Whether a load is of a single element.
+constexpr bool is_single(Layout layout) { return layout == Layout::pitched || layout == Layout::strided; }
+
 /// Loads that a lane has in flight where there are many blocks: 8 (H200, 1 GiB of float64: 237.6 us, with 4 240.0), or
 /// 16 of single elements, but no more than the registers have room for.
 constexpr int grid_loads(Layout layout, int accumulate_size) {
   if (accumulate_size > 8 || (accumulate_size > 4 && layout == Layout::strided)) return 4;
-  return layout == Layout::pitched && accumulate_size <= 4 ? 16 : 8;
+  return is_single(layout) && accumulate_size <= 4 ? 16 : 8;
 }
 
 /// The same in small blocks: 4 where a chunk is more than loads and additions, of a shifted run (H200, 2^16
@@ -134,7 +137,7 @@ constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_s
 constexpr int most_block_loads(int accumulate_size) { return 2 * grid_loads(Layout::pitched, accumulate_size); }
 
 /// Threads of a block where there are many.
-constexpr int grid_threads(Layout layout) { return layout == Layout::pitched ? 256 : 512; }
+constexpr int grid_threads(Layout layout) { return is_single(layout) ? 256 : 512; }
 
 /// Bytes of an element of a shifted run: larger ones lie at multiples of 16.
 constexpr int kLargestShifted = 8;

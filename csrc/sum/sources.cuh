@@ -253,62 +253,73 @@ struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
   }
 };
 
-/// Where element i of an output lies whose elements are in two dimensions at most and within 2^31: six instructions.
-/// (With 64 bits and a loop over dimensions that are only known at run time, (64, 3, 225, 225) over dimensions 0, 2 and
-/// 3 took 27.0 us on an H200 instead of 14.3.)
-struct Pitch {
-  Divisor size;  // of the inner dimension
-  int stride;    // of the inner dimension
-  int jump;      // from where one turn of the inner dimension ends to where the next one begins
+// Offsets: where the elements of an output lie. from() has loads() done with a cursor that says where the element of a
+// lane lies, after next() the one kWarpSize on, and so on, for the `count` elements of a warp from `first` on.
 
-  explicit Pitch(const Strides& s)
-      : size(s.size[0]),
-        stride(static_cast<int>(s.stride[0])),
-        jump(s.dims > 1 ? static_cast<int>(s.stride[1] - s.size[0].value * s.stride[0]) : 0) {}
-  __device__ uint32_t turned(uint32_t i) const { return size.divide(i) * static_cast<uint32_t>(jump); }
+/// Of elements in one turn of the innermost dimension.
+class Straight {
+ public:
+  template <int kDims>
+  __device__ Straight(const Near<kDims>& near, int64_t i)
+      : offset_(near.offset(static_cast<uint32_t>(i))), step_(uint32_t{kWarpSize} * near.stride) {}
+  __device__ int offset() const { return static_cast<int>(offset_); }
+  __device__ void next() { offset_ += step_; }
 
-  /// Has loads() done with a cursor that says where element i lies, after next() element i + kWarpSize, and so on.
+ private:
+  uint32_t offset_;  // wraps past the last element
+  uint32_t step_;
+};
+
+/// By a division a turn for each element, unless they are straight.
+template <int kDims>
+struct Divisions : Near<kDims> {
+  using Near<kDims>::Near;
+
   template <typename Loads>
-  __device__ void from(int64_t i, const Loads& loads) const {
-    loads(Cursor(*this, i));
+  __device__ void from(int64_t first, int count, unsigned lane, const Loads& loads) const {
+    if (this->straight(static_cast<uint32_t>(first), count)) {
+      loads(Straight(*this, first + lane));
+    } else {
+      loads(Cursor(*this, first + lane));
+    }
   }
 
   class Cursor {
    public:
-    __device__ Cursor(const Pitch& pitch, int64_t i) : pitch_(pitch), i_(static_cast<uint32_t>(i)) {}
-    __device__ int offset() const { return static_cast<int>(i_ * pitch_.stride + pitch_.turned(i_)); }
+    __device__ Cursor(const Near<kDims>& near, int64_t i) : near_(near), i_(static_cast<uint32_t>(i)) {}
+    __device__ int offset() const { return near_.offset(i_); }
     __device__ void next() { i_ += kWarpSize; }
 
    private:
-    const Pitch& pitch_;
+    const Near<kDims>& near_;
     uint32_t i_;
   };
 };
 
-/// The same by one division for all: kWarpSize elements on is as many turns on as ever, or one more. Faster where all
-/// warps find all their loads at once, as those of sum_block do (H200, (128, 512, 7, 7) over dimensions 0, 2 and 3: 5.3
-/// us, with divisions 5.9), slower in a loop ((64, 3, 225, 225): 14.6 instead of 14.2).
-struct Steps : Pitch {
+/// In two dimensions, by one division for all: kWarpSize elements on is as many turns on as ever, or one more.
+/// Faster where all warps find all their loads at once, as those of sum_block do (H200, (128, 512, 7, 7) over
+/// dimensions 0, 2 and 3: 5.3 us, with divisions 5.9), slower in a loop ((64, 3, 225, 225): 14.6 instead of 14.2).
+struct Steps : Near<2> {
   int left;  // elements beyond the turns that kWarpSize of them take
   int step;  // from an element to the one kWarpSize on, if no more turns than these end between them
 
   explicit Steps(const Strides& s)
-      : Pitch(s),
-        left(static_cast<int>(kWarpSize % size.value)),
-        step(static_cast<int>(kWarpSize * s.stride[0] + kWarpSize / size.value * jump)) {}
+      : Near(s),
+        left(static_cast<int>(kWarpSize % length[0].value)),
+        step(static_cast<int>(kWarpSize * s.stride[0] + kWarpSize / length[0].value * jump[0])) {}
 
   template <typename Loads>
-  __device__ void from(int64_t i, const Loads& loads) const {
-    loads(Cursor(*this, i));
+  __device__ void from(int64_t first, int, unsigned lane, const Loads& loads) const {
+    loads(Cursor(*this, first + lane));
   }
 
   class Cursor {
    public:
     __device__ Cursor(const Steps& steps, int64_t i) : steps_(steps) {
       const auto index = static_cast<uint32_t>(i);
-      const uint32_t turn = steps.size.divide(index);
+      const uint32_t turn = steps.length[0].divide(index);
       to_turn_ = static_cast<int>(index - turn * length()) - static_cast<int>(length());
-      offset_ = index * steps.stride + turn * steps.jump;
+      offset_ = index * steps.stride + turn * steps.jump[0];
     }
     __device__ int offset() const { return static_cast<int>(offset_); }
     __device__ void next() {
@@ -316,12 +327,12 @@ struct Steps : Pitch {
       offset_ += steps_.step;
       if (to_turn_ >= 0) {
         to_turn_ -= static_cast<int>(length());
-        offset_ += steps_.jump;
+        offset_ += steps_.jump[0];
       }
     }
 
    private:
-    __device__ uint32_t length() const { return static_cast<uint32_t>(steps_.size.value); }
+    __device__ uint32_t length() const { return static_cast<uint32_t>(steps_.length[0].value); }
 
     const Steps& steps_;
     int to_turn_;      // how far, below 0, the next turn begins
@@ -329,36 +340,13 @@ struct Steps : Pitch {
   };
 };
 
-/// The same in any number of dimensions: by two divisions an element where there are up to three within 2^31.
-struct AnyStrides : Pitch {
-  Strides strides;
-  bool near;
-  Divisor plane;  // elements of the inner two dimensions
-  int plane_jump;
-
-  explicit AnyStrides(const Strides& s)
-      : Pitch(s),
-        strides(s),
-        near(s.dims <= 3 && s.small && reach(s) < int64_t{1} << 31),
-        plane(Divisor::of(near && s.dims == 3 ? s.size[0].value * s.size[1].value : 1)),
-        plane_jump(near && s.dims == 3 ? static_cast<int>(s.stride[2] - s.size[1].value * s.stride[1]) : 0) {}
-
-  class NearCursor {
-   public:
-    __device__ NearCursor(const AnyStrides& any, int64_t i) : any_(any), i_(static_cast<uint32_t>(i)) {}
-    __device__ int offset() const {
-      return static_cast<int>(i_ * any_.stride + any_.turned(i_) + any_.plane.divide(i_) * any_.plane_jump);
-    }
-    __device__ void next() { i_ += kWarpSize; }
-
-   private:
-    const AnyStrides& any_;
-    uint32_t i_;
-  };
+/// In any number of dimensions.
+struct Anywhere : AnyStrides {
+  using AnyStrides::AnyStrides;
 
   class Cursor {
    public:
-    __device__ Cursor(const AnyStrides& any, int64_t i) : cursor_(any.strides, i) {}
+    __device__ Cursor(const Strides& strides, int64_t i) : cursor_(strides, i) {}
     __device__ int64_t offset() const { return cursor_.offset(); }
     __device__ void next() { cursor_.next(kWarpSize); }
 
@@ -367,11 +355,16 @@ struct AnyStrides : Pitch {
   };
 
   template <typename Loads>
-  __device__ void from(int64_t i, const Loads& loads) const {
-    if (near) {
-      loads(NearCursor(*this, i));
+  __device__ void from(int64_t first, int count, unsigned lane, const Loads& loads) const {
+    const int64_t i = first + lane;
+    if (near && in_more.straight(static_cast<uint32_t>(first), count)) {
+      loads(Straight(in_more, i));
+    } else if (few) {
+      loads(Divisions<3>::Cursor(in_few, i));
+    } else if (near) {
+      loads(Divisions<5>::Cursor(in_more, i));
     } else {
-      loads(Cursor(*this, i));
+      loads(Cursor(far, i));
     }
   }
 };
@@ -384,14 +377,11 @@ struct Runs : Groups<Runs<In, Acc, kLoads>, In, Acc, kLoads> {
 
   const In* a;
   Strides kept;
-  Pitch reduced;
+  Near<2> reduced;
 
   Runs(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
   __device__ Row row(int64_t i) const { return a + kept.offset(i); }
-  __device__ const In* at(Row row, int64_t i) const {
-    const auto index = static_cast<uint32_t>(i);
-    return row + static_cast<int>(index + reduced.turned(index));
-  }
+  __device__ const In* at(Row row, int64_t i) const { return row + reduced.offset(static_cast<uint32_t>(i)); }
   __device__ static int whole(Row, int m) { return m / kPerLoad<In>; }
   __device__ uint4 group(Row row, int64_t g) const {
     return load_once(reinterpret_cast<const uint4*>(at(row, g * kPerLoad<In>)));
@@ -417,7 +407,7 @@ struct Elements {
   __device__ void prefetch(Row, int64_t, int64_t, unsigned) const {}  // nobody asks: Plan::prefetching is 0
   __device__ Acc chunk(Row row, int64_t first, unsigned lane) const {
     In element[kLoads];
-    reduced.from(first + lane, [&](auto cursor) {
+    reduced.from(first, static_cast<int>(kChunk), lane, [&](auto cursor) {
 #pragma unroll
       for (int u = 0; u < kLoads; ++u, cursor.next()) element[u] = row[cursor.offset()];
     });
@@ -428,21 +418,28 @@ struct Elements {
   }
 
   __device__ Acc ragged_chunk(Row row, int64_t first, int64_t n, unsigned lane) const {
-    Acc x[kLoads];
-    reduced.from(first + lane, [&](auto cursor) {
+    const int left = static_cast<int>(min(n - first, kChunk));
+    // Converted behind all loads: one that may be left out is a branch, of 2 bytes at least, and what is done with it
+    // there waits for it. (5995, 1019)[:, ::2] of bfloat16 took 23.8 us (H200).
+    In element[kLoads] = {};
+    reduced.from(first, left, lane, [&](auto cursor) {
 #pragma unroll
       for (int u = 0; u < kLoads; ++u, cursor.next()) {
-        x[u] = identity<Acc>();
-        if (first + u * kWarpSize + lane < n) x[u] = convert<Acc>(row[cursor.offset()]);
+        if (u * kWarpSize + static_cast<int>(lane) < left) element[u] = row[cursor.offset()];
       }
     });
+    Acc x[kLoads];
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u) {
+      x[u] = select(u * kWarpSize + static_cast<int>(lane) < left, convert<Acc>(element[u]), identity<Acc>());
+    }
     return fold_exchange(x, lane);
   }
 };
 
 /// In two dimensions at most: planes of any size, rows of every other element.
 template <typename In, typename Acc, int kLoads>
-using Pitched = Elements<In, Acc, kLoads, Pitch>;
+using Pitched = Elements<In, Acc, kLoads, Divisions<2>>;
 
 /// The same with one division a lane.
 template <typename In, typename Acc, int kLoads>
@@ -450,6 +447,6 @@ using Stepped = Elements<In, Acc, kLoads, Steps>;
 
 /// At any strides.
 template <typename In, typename Acc, int kLoads>
-using Strided = Elements<In, Acc, kLoads, AnyStrides>;
+using Strided = Elements<In, Acc, kLoads, Anywhere>;
 
 }  // namespace reduce_ops::sum

@@ -198,6 +198,58 @@ inline int64_t reach(const Strides& s) {
   return reach;
 }
 
+/// Where an element lies, if they are in up to kDims dimensions and within 2^31: a division a turn, none of which waits
+/// for another. (With 64 bits and a loop over dimensions that are only known at run time, (64, 3, 225, 225) over
+/// dimensions 0, 2 and 3 took 27.0 us on an H200 instead of 14.3.)
+template <int kDims>
+struct Near {
+  int stride;                 // of the innermost dimension
+  Divisor length[kDims - 1];  // elements of a turn of the innermost dimension, of one of the inner two, ...
+  int jump[kDims - 1];        // from where such a turn ends to where the next one begins
+
+  explicit Near(const Strides& s) : stride(static_cast<int>(s.stride[0])) {
+    length[0] = s.size[0];
+    for (int d = 0; d < kDims - 1; ++d) {
+      const bool turns = d + 1 < s.dims;
+      if (d > 0) length[d] = turns ? Divisor::of(length[d - 1].value * s.size[d].value) : Divisor{1, 1, 0};
+      jump[d] = turns ? static_cast<int>(s.stride[d + 1] - s.size[d].value * s.stride[d]) : 0;
+    }
+  }
+
+  static bool holds(const Strides& s) { return s.dims <= kDims && s.small && reach(s) < int64_t{1} << 31; }
+
+#ifdef __CUDACC__
+  __device__ int offset(uint32_t i) const {
+    uint32_t offset = i * stride;  // wraps on the way, as a jump may be longer than any offset
+#pragma unroll
+    for (int d = 0; d < kDims - 1; ++d) offset += length[d].divide(i) * jump[d];
+    return static_cast<int>(offset);
+  }
+
+  /// Whether elements [first, first + count) lie in one turn of the innermost dimension.
+  __device__ bool straight(uint32_t first, int count) const {
+    const auto turn = static_cast<uint32_t>(length[0].value);
+    return first - length[0].divide(first) * turn + count <= turn;
+  }
+#endif
+};
+
+/// The same of elements that lie anywhere, Near or not.
+struct AnyStrides {
+  Strides far;
+  bool few;   // up to three dimensions, and near
+  bool near;  // up to five
+  Near<3> in_few;
+  Near<5> in_more;
+
+  explicit AnyStrides(const Strides& s)
+      : far(s), few(Near<3>::holds(s)), near(Near<5>::holds(s)), in_few(s), in_more(s) {}
+
+#ifdef __CUDACC__
+  __device__ int64_t offset_of_small(uint32_t i) const { return near ? in_more.offset(i) : far.offset_of_small(i); }
+#endif
+};
+
 /// By which dimensions are ordered: how far apart their elements lie, those of stride 0, which are the same, farthest.
 inline uint64_t distance(int64_t stride) { return static_cast<uint64_t>(std::abs(stride)) - 1; }
 
