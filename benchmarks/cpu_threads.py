@@ -19,10 +19,10 @@ from reduce_ops.bench_ladder import random_input
 PROCESSES = 6
 
 OF_FLOAT32 = [
-    *(((2**exponent,), (0,)) for exponent in range(16, 28)),
+    *(((2**exponent,), None) for exponent in range(16, 28)),
     *(((4096, 4096), (0,)), ((4096, 4096), (1,)), ((2**18, 8), (0,)), ((2**18, 8), (1,)), ((100, 1000, 100), (1,))),
 ]
-OF_HALVES = [((2**exponent,), (0,)) for exponent in (16, 20, 24)] + OF_FLOAT32[12:]
+OF_HALVES = [((2**exponent,), None) for exponent in (16, 20, 24)] + OF_FLOAT32[12:]
 CASES = [
     *((shape, dim, torch.float32) for shape, dim in OF_FLOAT32),
     *((shape, dim, dtype) for dtype in (torch.float16, torch.bfloat16) for shape, dim in OF_HALVES),
@@ -35,7 +35,11 @@ def race(threads: int) -> list[tuple[float, float]]:
     times = []
     for shape, dim, dtype in CASES:
         x = random_input(torch.Size(shape).numel(), dtype, torch.device("cpu")).view(shape)
-        functions = {"ours": lambda t, dim=dim: canonical.sum(t, dim), "theirs": lambda t, dim=dim: torch.sum(t, dim)}
+        dims = () if dim is None else (dim,)
+        functions = {
+            "ours": lambda t, dims=dims: canonical.sum(t, *dims),
+            "theirs": lambda t, dims=dims: torch.sum(t, *dims),
+        }
         seconds = measure.call_times(functions, x)
         times.append((seconds["ours"].median, seconds["theirs"].median))
     return times

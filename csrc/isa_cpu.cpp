@@ -39,13 +39,27 @@ Isa most_wanted() {
   return Isa::avx512;
 }
 
-bool is_zen_3_or_4() {
+/// Of AMD's CPUs, 0 of others. GCC before 14 has no name for Zen 5.
+unsigned amd_family() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  return __builtin_cpu_is("amdfam19h") != 0;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(0, &a, &b, &c, &d) == 0 || b != signature_AMD_ebx) return 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return 0;
+  return (a >> 8 & 0xf) + (a >> 20 & 0xff);
 #else
-  return false;
+  return 0;
 #endif
+}
+
+Reads detect_reads() {
+  switch (amd_family()) {
+    case 0x19:  // Zen 3 and 4
+      return Reads::in_order;
+    case 0x1a:  // Zen 5
+      return Reads::in_two_places;
+    default:
+      return Reads::ahead;
+  }
 }
 
 }  // namespace
@@ -55,13 +69,13 @@ Isa isa() {
   return chosen;
 }
 
-bool reads_best_in_order() {
-  static const bool best = [] {
-    if (const char* reads = std::getenv("REDUCE_OPS_CPU_READS")) {
-      if (reads == std::string_view("in_order")) return true;
-      if (reads == std::string_view("ahead")) return false;
+Reads reads_best() {
+  static const Reads best = [] {
+    const char* wanted = std::getenv("REDUCE_OPS_CPU_READS");
+    for (const Reads reads : {Reads::ahead, Reads::in_order, Reads::in_two_places}) {
+      if (wanted != nullptr && wanted == std::string_view(name_of(reads))) return reads;
     }
-    return is_zen_3_or_4();
+    return detect_reads();
   }();
   return best;
 }

@@ -15,9 +15,20 @@ constexpr const char* capability(Isa isa) {
 /// as for PyTorch's own kernels: "default" or "avx2".
 Isa isa();
 
-/// Whether long runs beyond L2 are best read in order and without prefetches: on AMD's Zen 3 and 4, of which Zen 4 was
-/// measured. Of 2^26 floats it reads 23 GB/s so, 13 to 16 with prefetches, and 10 by ranges (sum/tree_cpu.inc). Or what
-/// the environment variable REDUCE_OPS_CPU_READS says: "in_order" or "ahead".
-bool reads_best_in_order();
+/// How long runs beyond L2 are best read.
+enum class Reads {
+  ahead,          // by prefetches, whatever the order
+  in_order,       // in order and without prefetches: on AMD's Zen 3 and 4, of which Zen 4 was measured. Of 2^26 floats
+                  // it reads 23 GB/s so, 13 to 16 with prefetches, and 10 by ranges (sum/tree_cpu.inc)
+  in_two_places,  // the same from memory, in two places at the same time; from L3 ahead: on Zen 5 (sum/kernels_cpu.inc)
+};
+
+/// What the environment variable REDUCE_OPS_CPU_READS calls it.
+constexpr const char* name_of(Reads reads) {
+  return reads == Reads::ahead ? "ahead" : reads == Reads::in_order ? "in_order" : "in_two_places";
+}
+
+/// Of this CPU, or as the environment variable says.
+Reads reads_best();
 
 }  // namespace reduce_ops

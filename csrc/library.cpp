@@ -53,8 +53,8 @@ TORCH_LIBRARY(reduce, m) {
   m.def(
       "_plan(Tensor self, int[1]? dim=None, *, int multiprocessors) -> (str family, str layout, int threads, int "
       "width, int vector, int loads, int tiles, int chunk, int segments, int window, int prefetching)");
-  m.def("_cpu() -> (str capability, bool reads_in_order)",
-        [] { return std::tuple(std::string(capability(isa())), reads_best_in_order()); });
+  m.def("_cpu() -> (str capability, str reads)",
+        [] { return std::tuple(std::string(capability(isa())), std::string(name_of(reads_best()))); });
   m.def("_sum_as_on(Tensor self, int[1]? dim=None, *, int multiprocessors) -> Tensor");
 
   m.def("sum_exact.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
