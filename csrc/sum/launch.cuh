@@ -82,14 +82,16 @@ class Launcher {
     return grid<Source, grid_threads(kLayout), grid_loads(kLayout, sizeof(Acc)), true>();
   }
 
-  /// The shapes of little of one output, in one run.
-  template <Layout kLayout, template <typename, typename, int> typename Source>
+  /// The shapes of little of one output, in one run. LeastSource: of up to 512 loads.
+  template <Layout kLayout, template <typename, typename, int> typename Source,
+            template <typename, typename, int> typename LeastSource = Source>
   bool little_run() const {
     constexpr int kSmall = small_grid_loads(kLayout, sizeof(In), sizeof(Acc));
-    return block<Source, 32, 1, false>() || block<Source, 32, 2, false>() || block<Source, 128, 1, false>() ||
-           block<Source, 256, 1, false>() || block<Source, 256, 2, false>() || block<Source, 256, 4, false>() ||
-           block<Source, 512, 4, false>() || block<Source, 1024, 4, false>() || grid<Source, 64, kSmall, false>() ||
-           grid<Source, 128, kSmall, false>() || grid<Source, 256, kSmall, false>();
+    return block<LeastSource, 32, 1, false>() || block<LeastSource, 32, 2, false>() ||
+           block<LeastSource, 128, 1, false>() || block<LeastSource, 256, 1, false>() ||
+           block<LeastSource, 256, 2, false>() || block<Source, 256, 4, false>() || block<Source, 512, 4, false>() ||
+           block<Source, 1024, 4, false>() || grid<Source, 64, kSmall, false>() || grid<Source, 128, kSmall, false>() ||
+           grid<Source, 256, kSmall, false>();
   }
 
   /// The shapes of rows of one run that are many, or one that is not little.
@@ -347,7 +349,7 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
                     kernel.template run_rows<Layout::aligned, Aligned>());
     case Layout::shifted:
       if constexpr (sizeof(In) <= kLargestShifted) {
-        return status(kernel.template little_run<Layout::shifted, Shifted>() ||
+        return status(kernel.template little_run<Layout::shifted, Shifted, ShiftedLittle>() ||
                       kernel.template run_rows<Layout::shifted, Shifted>());
       }
       break;

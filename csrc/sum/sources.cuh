@@ -253,6 +253,39 @@ struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
   }
 };
 
+/// One such output of at most 2^11 elements of 4 bytes or 2^10 of 8: each lane loads its own groups, element by
+/// element. L1 then hands out four words in four times the time of one, but the lanes hand nothing on. H200, float32 in
+/// a row: 2^11 0.98 us, Shifted 1.12, Aligned 0.97 to 1.04; 2^12 1.13 and 1.11, 2^17 1.95 and 1.77.
+template <typename In, typename Acc, int kLoads>
+struct ByElement : Groups<ByElement<In, Acc, kLoads>, In, Acc, kLoads> {
+  static constexpr int kSlack = 0;
+  using Row = const In*;
+
+  const In* a;
+
+  ByElement(const In* data, const Strides&, const Strides&) : a(data) {}
+  __device__ Row row(int64_t) const { return a; }
+  __device__ static const In* at(Row row, int64_t i) { return row + i; }
+  __device__ static int whole(Row, int m) { return m / kPerLoad<In>; }
+
+  /// Through L1, where a line stays until the last of its elements is loaded.
+  __device__ static uint4 group(Row row, int64_t g) {
+    using Word = std::conditional_t<sizeof(In) == 4, uint32_t, uint2>;
+    static_assert(sizeof(In) == sizeof(Word));
+    const auto* p = reinterpret_cast<const Word*>(row + g * kPerLoad<In>);
+    Word word[kPerLoad<In>];
+#pragma unroll
+    for (int i = 0; i < kPerLoad<In>; ++i) word[i] = __ldg(p + i);
+    uint4 group;
+    memcpy(&group, word, sizeof group);
+    return group;
+  }
+};
+
+/// The same of elements of any size.
+template <typename In, typename Acc, int kLoads>
+using ShiftedLittle = std::conditional_t<sizeof(In) >= 4, ByElement<In, Acc, kLoads>, Shifted<In, Acc, kLoads>>;
+
 // Offsets: where the elements of an output lie. from() has loads() done with a cursor that says where the element of a
 // lane lies, after next() the one kWarpSize on, and so on, for the `count` elements of a warp from `first` on.
 
