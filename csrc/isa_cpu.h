@@ -20,7 +20,8 @@ enum class Reads {
   ahead,          // by prefetches, whatever the order
   in_order,       // in order and without prefetches: on AMD's Zen 3 and 4, of which Zen 4 was measured. Of 2^26 floats
                   // it reads 23 GB/s so, 13 to 16 with prefetches, and 10 by ranges (sum/tree_cpu.inc)
-  in_two_places,  // the same from memory, in two places at the same time; from L3 ahead: on Zen 5 (sum/kernels_cpu.inc)
+  in_two_places,  // the same from memory, in two places at the same time, where both begin with a line; all else ahead:
+                  // on Zen 5 (sum/kernels_cpu.inc)
 };
 
 /// What the environment variable REDUCE_OPS_CPU_READS calls it.

@@ -142,8 +142,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     if (p.outputs * loads <= int64_t{1} << 20 && blocks <= kThreads) return plan({kThreads, small_loads}, 1, blocks);
   } else if (every_shape) {
     // The smallest block that holds the input wins up to 2^14 float32 elements: 2.79 us behind an add_, 8 blocks of
-    // (64, 8) 3.21. At 2^15 these, 16 of them, take 3.21 and 1.55 in a row, one block 3.16 and 1.98; of 2^14 elements
-    // one by one 16 blocks of (64, 4) take 1.62, one block 2.31 (H200).
+    // (64, 8) 3.21. At 2^15 these, 16 of them, take 3.21 and 1.55 in a row, one block 3.16 and 1.98 (H200).
     for (const auto [threads, u] :
          {Shape{32, 1}, {32, 2}, {128, 1}, {256, 1}, {256, 2}, {256, 4}, {512, 4}, {1024, 4}}) {
       if (loads <= int64_t{threads} * u) return plan({threads, u}, 1, 1);

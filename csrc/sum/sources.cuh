@@ -15,10 +15,9 @@ namespace reduce_ops::sum {
 
 /// Elements that lie in groups of 16 bytes. Derived has a type Row, what it knows of one output, and
 ///   row(i): that of output i;
-///   group(row, g): what lies in group g; or load() and load_whole() of its own, where lanes share what they load, or
-///     all loads are to be on their way before one is used;
+///   group(row, g): what lies in group g; or groups() and whole_groups() of its own, where lanes share what they load;
 ///   at(row, i): the address of element i;
-///   whole(row, m): how many of the groups of the next m elements, which are the last ones, load() may read without
+///   whole(row, m): how many of the groups of the next m elements, which are the last ones, groups() may read without
 ///     passing the end;
 ///   kSlack: how many elements behind a group always suffice for that.
 template <typename Derived, typename InT, typename AccT, int kLoads>
@@ -282,7 +281,7 @@ struct ByElement : Groups<ByElement<In, Acc, kLoads>, In, Acc, kLoads> {
   }
 };
 
-/// The same of elements of any size.
+/// For so little: elements of 1 or 2 bytes are handed on as ever.
 template <typename In, typename Acc, int kLoads>
 using ShiftedLittle = std::conditional_t<sizeof(In) >= 4, ByElement<In, Acc, kLoads>, Shifted<In, Acc, kLoads>>;
 
