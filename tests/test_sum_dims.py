@@ -89,7 +89,14 @@ def turned(
     }
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.float64, torch.complex64], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *(torch.int8, torch.float16, torch.float32, torch.float64, torch.complex64),
+        *(torch.int16, torch.complex128, torch.uint32),  # those of fewer kernels
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("sizes", TURNED, ids=str)
 def test_many_dimensions(sizes: tuple[int, ...], run: int, dtype: torch.dtype, device: torch.device) -> None:
