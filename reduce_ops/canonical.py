@@ -75,8 +75,7 @@ def sum(
         return _sum(x) if dim is None else _sum_dims(x, dims(dim))  # type: ignore[no-any-return]
     if dim is None:
         return _eager_sum(x)  # type: ignore[no-any-return]
-    plain = type(dim) is int or type(dim) is tuple
-    return _eager_sum_dims(x, dim if plain else dims(dim))  # type: ignore[no-any-return]
+    return _eager_sum_dims(x, dim if type(dim) in (int, tuple) else dims(dim))  # type: ignore[no-any-return]
 
 
 def dims(dim: int | Sequence[int] | None) -> int | Sequence[int] | None:
