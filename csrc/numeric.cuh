@@ -37,6 +37,12 @@ constexpr bool is_complex = false;
 template <typename T>
 constexpr bool is_complex<Complex<T>> = true;
 
+template <typename T>
+constexpr bool is_float8 = std::is_same_v<T, __nv_fp8_e4m3> || std::is_same_v<T, __nv_fp8_e5m2>;
+/// How the GPU's conversions call it.
+template <typename T>
+constexpr __nv_fp8_interpretation_t kFloat8 = std::is_same_v<T, __nv_fp8_e4m3> ? __NV_E4M3 : __NV_E5M2;
+
 /// What a missing element counts as: x + identity has the bits of x for every x. (0.0 would turn -0.0 into 0.0.)
 template <typename T>
 __device__ constexpr T identity() {
@@ -57,10 +63,8 @@ __device__ To convert(From x) {
     return convert<To>(__half2float(x));
   } else if constexpr (std::is_same_v<From, __nv_bfloat16>) {
     return convert<To>(__bfloat162float(x));
-  } else if constexpr (std::is_same_v<From, __nv_fp8_e4m3>) {
-    return convert<To>(__half(__nv_cvt_fp8_to_halfraw(x.__x, __NV_E4M3)));
-  } else if constexpr (std::is_same_v<From, __nv_fp8_e5m2>) {
-    return convert<To>(__half(__nv_cvt_fp8_to_halfraw(x.__x, __NV_E5M2)));
+  } else if constexpr (is_float8<From>) {
+    return convert<To>(__half(__nv_cvt_fp8_to_halfraw(x.__x, kFloat8<From>)));
   } else if constexpr (is_complex<To>) {
     using Part = decltype(To::real);
     return {static_cast<Part>(x.real), static_cast<Part>(x.imag)};

@@ -158,6 +158,17 @@ __device__ Acc fold_load(const uint4& load) {
     NarrowSum<In> sum = 0;
     add_narrow<In>(load, sum);
     return widen<Acc>(sum);
+  } else if constexpr (is_float8<In>) {
+    constexpr int kPairs = kPerLoad<In> / 2;
+    __nv_fp8x2_storage_t pair[kPairs];
+    memcpy(pair, &load, sizeof load);
+    Acc x[kPairs];
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {  // one conversion for both: 2^30 in 236 us, one for each 244 (H200)
+      const __half2 halves(__nv_cvt_fp8x2_to_halfraw2(pair[i], kFloat8<In>));
+      x[i] = convert<Acc>(halves.x) + convert<Acc>(halves.y);
+    }
+    return fold_array<kPairs>(x);
   } else {
     constexpr int kCount = kPerLoad<In>;
     In element[kCount];

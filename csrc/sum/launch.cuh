@@ -177,8 +177,9 @@ class Launcher {
     static_assert(4 * kMinWindow > kLineLoads<sizeof(In)>, "an output has more elements than a turn");
     int64_t turn = a.reduced.far.size[0].value;
     int turn_dims = 1;
-    while (turn * a.reduced.far.size[turn_dims].value < kLineLoads<sizeof(In)>)
+    while (turn * a.reduced.far.size[turn_dims].value < kLineLoads<sizeof(In)>) {
       turn *= a.reduced.far.size[turn_dims++].value;
+    }
     const auto kernel = straight ? sum_lines<true, In, Acc> : sum_lines<false, In, Acc>;
     start(kernel, blocks_for(all.value * blocks_for(a.length, a.at_once), kLineThreads), kLineThreads, 0, a, all, lines,
           places, Divisor::of(turn), turn_dims);

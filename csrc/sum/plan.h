@@ -126,8 +126,8 @@ constexpr int grid_loads(Layout layout, int accumulate_size) {
   return is_single(layout) && accumulate_size <= 4 ? 16 : 8;
 }
 
-/// The same in small blocks: 4 where a chunk is more than loads and additions, of a shifted run (H200, 2^16
-/// float32: 2.5 us, with 8 2.95, when each word was a choice) or of float8 (2^20: 3.3 and 3.7).
+/// The same in small blocks: 4 where a chunk is more than loads and additions, of a shifted run (H200, float32 in a
+/// row: 2^15 1.70 us, with 8 1.79; 2^16 1.73 and 1.79; 2^18 2.00 and 1.96) or of float8 (2^18 1.66 and 1.76).
 constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_size) {
   const bool float8 = element_size == 1 && accumulate_size == 4;
   return layout == Layout::shifted || float8 ? 4 : grid_loads(layout, accumulate_size);
