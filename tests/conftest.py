@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -36,7 +38,7 @@ def short_timings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # pytest without xdist does not know it
 def pytest_xdist_auto_num_workers() -> int:
-    """Two files at a time; with a GPU one, for some tests measure its free memory."""
+    """Two files at a time; with a GPU one, whose memory may have no room for several large tests."""
     return 0 if torch.cuda.is_available() else min(2, os.cpu_count() or 1)
 
 
@@ -45,6 +47,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="no GPU"))
+
+
+@pytest.fixture(autouse=True)
+def turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Among the workers of pytest-xdist a test marked `alone` waits for those that run, and holds up all others."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    shared = tmp_path_factory.getbasetemp().parent  # by the workers of a run
+    how = fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH
+    with (shared / "room").open("w") as room:
+        with (shared / "gate").open("w") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)  # closed while one waits to be alone, or others might never leave it room
+            fcntl.flock(room, how)
+        yield
+        fcntl.flock(room, fcntl.LOCK_UN)  # by closing it would be held on for as long as a forked process lives
 
 
 AOT_INDUCTOR = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import statistics
 import sys
 import threading
 from collections.abc import Callable
@@ -158,19 +157,15 @@ def memory_bytes() -> int:
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def gpu_memory_taken(call: Callable[[], object], calls: int = 20) -> float:
-    """Return the bytes of the GPU's memory that so many calls take and keep, PyTorch's allocator or not: where other
-    tests run beside, which take and free memory meanwhile, the median of three tries."""
-    alone = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) == 1
-    taken = []
-    for _ in range(1 if alone else 3):
-        torch.cuda.synchronize()
-        free = torch.cuda.mem_get_info()[0]
-        for _ in range(calls):
-            call()
-        torch.cuda.synchronize()
-        taken.append(free - torch.cuda.mem_get_info()[0])
-    return statistics.median(taken)
+def gpu_memory_taken(call: Callable[[], object], calls: int = 20) -> int:
+    """Return the bytes of the GPU's memory that so many calls take and keep, PyTorch's allocator or not. For tests
+    marked `alone`: what others take meanwhile counts too."""
+    torch.cuda.synchronize()
+    free = torch.cuda.mem_get_info()[0]
+    for _ in range(calls):
+        call()
+    torch.cuda.synchronize()
+    return free - torch.cuda.mem_get_info()[0]
 
 
 class Model(torch.nn.Module):

@@ -42,6 +42,7 @@ def test_graph_replays_with_new_values() -> None:
             assert_same_bits(total, reduce_ops.sum(values), n)
 
 
+@pytest.mark.alone
 def test_many_graphs_come_and_go() -> None:
     """More captures than one allocation of slots serves; those of dead graphs are used again."""
     x = random_values(40_001, torch.float32).cuda()
@@ -137,6 +138,7 @@ def test_waits_for_the_current_stream_and_not_for_the_host() -> None:
     assert_same_bits(strided, reduce_ops.sum(values[::3]))
 
 
+@pytest.mark.alone
 def test_memory_beyond_the_input() -> None:
     x = torch.ones(4, 2**25, device="cuda")
     for view in (x, x.view(-1)[1:], x[:, ::2], x.t()):

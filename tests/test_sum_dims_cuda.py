@@ -502,6 +502,7 @@ def test_expanded_past_31_bits() -> None:
 # ---- what a call costs beyond its time ----
 
 
+@pytest.mark.alone
 @each_kind
 @pytest.mark.parametrize("scale", [1, 8])
 def test_memory_beyond_input_and_result(kind: str, scale: int) -> None:
