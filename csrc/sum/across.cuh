@@ -22,6 +22,7 @@
 #include "early_start.cuh"
 #include "sum/fold.cuh"
 #include "sum/plan.h"
+#include "sum/ptx.cuh"
 #include "sum/strides.h"
 
 namespace reduce_ops::sum {
@@ -39,14 +40,6 @@ struct Across {
   unsigned at_once;  // sum_lines: elements of a line that a thread takes, whole windows; tiles: lines of one
   AnyStrides reduced;
 };
-
-/// p, whatever it was made of: nvcc adds that up again for each load, in 6 instructions instead of 1.
-template <typename T>
-__device__ const T* opaque(const T* p) {
-  size_t address = __cvta_generic_to_global(p);
-  asm("" : "+l"(address));
-  return static_cast<const T*>(__cvta_global_to_generic(address));
-}
 
 /// Folds the nodes x, of 2^kLevel leaves each, which follow each other, to the last node of kCount times as many leaves
 /// that ends in them. phase: the number of the first leaf that ever came. before: the last node of every level that

@@ -20,6 +20,7 @@
 #include "sum/column_order.h"
 #include "sum/fold.cuh"
 #include "sum/plan.h"
+#include "sum/ptx.cuh"
 #include "sum/segments.cuh"
 #include "sum/strides.h"
 

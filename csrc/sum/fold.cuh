@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "numeric.cuh"
+#include "sum/ptx.cuh"
 
 namespace reduce_ops::sum {
 
@@ -19,31 +20,6 @@ constexpr int kLoadBytes = 16;  // what one lane loads at once
 /// Elements of one load.
 template <typename In>
 constexpr int kPerLoad = kLoadBytes / static_cast<int>(sizeof(In));
-
-/// A load of bytes that are used once: through to the registers, without a place in L1. Word: uint4, uint2 or uint32_t.
-template <typename Word>
-__device__ Word load_once(const Word* p) {
-  Word v;
-  if constexpr (sizeof(Word) == 16) {
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(p));
-  } else if constexpr (sizeof(Word) == 8) {
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
-  } else {
-    asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
-  }
-  return v;
-}
-
-/// Starts to copy 16 bytes to shared memory, past the registers and L1.
-__device__ inline void copy_async(uint4* shared, const uint4* p) {
-  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(p) : "memory");
-}
-
-/// Until the copies that this thread started are there.
-__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /// Rounds kCount sums and stores them, marked as the first to leave the caches. p: aligned to all of them together, or
 /// to 16 bytes.

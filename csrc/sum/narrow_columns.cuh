@@ -17,6 +17,7 @@
 #include "sum/columns.cuh"
 #include "sum/fold.cuh"
 #include "sum/plan.h"
+#include "sum/ptx.cuh"
 #include "sum/segments.cuh"
 
 namespace reduce_ops::sum {

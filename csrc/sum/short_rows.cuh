@@ -20,6 +20,7 @@
 #include "early_start.cuh"
 #include "sum/fold.cuh"
 #include "sum/plan.h"
+#include "sum/ptx.cuh"
 
 namespace reduce_ops::sum {
 

@@ -26,6 +26,7 @@
 #include <cstring>
 
 #include "sum/fold.cuh"
+#include "sum/ptx.cuh"
 
 namespace reduce_ops::sum {
 
@@ -40,7 +41,7 @@ class Slots {
     uint32_t part[kWords];
     memcpy(part, &value, sizeof value);
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) store(word(slot, w), kFull | part[w]);
+    for (int w = 0; w < kWords; ++w) store_relaxed(word(slot, w), kFull | part[w]);
   }
 
   /// Takes the sums of kVector neighbouring slots at `first`, at first + stride, ..., kCount times, once all are there;
@@ -86,7 +87,7 @@ class Slots {
         for (int v = 0; v < kVector; ++v) {
 #pragma unroll
           for (int w = 0; w < kWords; ++w) {
-            if (kByWarp || seen[i][v][w] < kFull) seen[i][v][w] = load(word(slot + v, w));
+            if (kByWarp || seen[i][v][w] < kFull) seen[i][v][w] = load_relaxed(word(slot + v, w));
           }
         }
       }
@@ -110,7 +111,7 @@ class Slots {
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
           part[w] = static_cast<uint32_t>(seen[i][v][w]);
-          store(word(slot + v, w), 0);
+          store_relaxed(word(slot + v, w), 0);
         }
         memcpy(&sums[i].x[v], part, sizeof(Acc));
       }
@@ -119,15 +120,6 @@ class Slots {
 
   /// Words of neighbouring slots are neighbours, so that the lanes that take them read whole lines.
   __device__ uint64_t* word(unsigned slot, int w) const { return words_ + w * count_ + slot; }
-
-  static __device__ void store(uint64_t* p, uint64_t x) {
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
-  }
-  static __device__ uint64_t load(const uint64_t* p) {
-    uint64_t x;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(p) : "memory");
-    return x;
-  }
 
   uint64_t* words_;
   unsigned count_;

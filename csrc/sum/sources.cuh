@@ -9,6 +9,7 @@
 
 #include "early_start.cuh"
 #include "sum/fold.cuh"
+#include "sum/ptx.cuh"
 #include "sum/strides.h"
 
 namespace reduce_ops::sum {

@@ -17,6 +17,7 @@
 #include "sum/across.cuh"
 #include "sum/fold.cuh"
 #include "sum/plan.h"
+#include "sum/ptx.cuh"
 #include "sum/strides.h"
 
 namespace reduce_ops::sum {

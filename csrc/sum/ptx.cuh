@@ -1,0 +1,56 @@
+// What CUDA C++ has no words for. On a CPU, where tests run the kernels, tests/emulator/sum/ptx.cuh takes its place.
+
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace reduce_ops::sum {
+
+/// A load of bytes that are used once: through to the registers, without a place in L1. Word: uint4, uint2 or uint32_t.
+template <typename Word>
+__device__ Word load_once(const Word* p) {
+  Word v;
+  if constexpr (sizeof(Word) == 16) {
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+  } else if constexpr (sizeof(Word) == 8) {
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+  } else {
+    asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(p));
+  }
+  return v;
+}
+
+/// Starts to copy 16 bytes to shared memory, past the registers and L1.
+__device__ inline void copy_async(uint4* shared, const uint4* p) {
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(p) : "memory");
+}
+
+/// Until the copies that this thread started are there.
+__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+/// Atomic, in no order with what is at other addresses.
+__device__ inline void store_relaxed(uint64_t* p, uint64_t x) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
+}
+
+__device__ inline uint64_t load_relaxed(const uint64_t* p) {
+  uint64_t x;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(p) : "memory");
+  return x;
+}
+
+/// p, whatever it was made of: nvcc adds that up again for each load, in 6 instructions instead of 1.
+template <typename T>
+__device__ const T* opaque(const T* p) {
+  size_t address = __cvta_generic_to_global(p);
+  asm("" : "+l"(address));
+  return static_cast<const T*>(__cvta_global_to_generic(address));
+}
+
+}  // namespace reduce_ops::sum

@@ -1,0 +1,184 @@
+#include "emulator.h"
+
+#include <sanitizer/asan_interface.h>
+#include <ucontext.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+/// What blocks are given of shared memory when they are launched.
+namespace reduce_ops::sum {
+constexpr size_t kSharedBytes = 96 << 10;
+thread_local uint4 shared[kSharedBytes / sizeof(uint4)];
+}  // namespace reduce_ops::sum
+
+uint3 threadIdx;
+uint3 blockIdx;
+dim3 blockDim;
+dim3 gridDim;
+
+namespace emulator {
+
+Lane* lane;
+
+namespace {
+
+constexpr size_t kStackBytes = 256 << 10;
+constexpr unsigned long kDeadlock = 100'000'000;  // turns without a barrier that was passed
+
+struct Fiber : Lane {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack{new char[kStackBytes]};
+  bool ended = false;
+};
+
+std::vector<std::unique_ptr<Fiber>> fibers;  // of the block, and of larger ones before
+unsigned threads;                            // of the block
+unsigned left;                               // of these, that have not ended
+unsigned waiting;                            // for the others, at a barrier
+unsigned long barriers;                      // that were passed
+unsigned long turns;                         // since then
+ucontext_t launcher;
+const std::function<void()>* kernel;
+
+unsigned index_of(const uint3& thread) { return (thread.z * blockDim.y + thread.y) * blockDim.x + thread.x; }
+
+/// Lets it go on, and comes back when `here` is resumed.
+void resume(Fiber& fiber, ucontext_t& here) {
+  lane = &fiber;
+  threadIdx = fiber.thread;
+  swapcontext(&here, &fiber.context);
+}
+
+void pass_barrier() {
+  waiting = 0;
+  ++barriers;
+  turns = 0;
+}
+
+void run_thread() {
+  (*kernel)();
+  static_cast<Fiber*>(lane)->ended = true;
+  if (--left > 0 && waiting == left) pass_barrier();
+  if (left == 0) setcontext(&launcher);
+  yield();
+}
+
+void run_block() {
+  std::vector<Warp> warps((threads + kWarpSize - 1) / kWarpSize);
+  for (unsigned i = 0; i < threads; ++i) {
+    Fiber& fiber = *fibers[i];
+    fiber.thread = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
+    fiber.number = i % kWarpSize;
+    fiber.warp = &warps[i / kWarpSize];
+    fiber.exchanges = 0;
+    fiber.ended = false;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStackBytes;
+    makecontext(&fiber.context, run_thread, 0);
+  }
+  left = threads;
+  waiting = 0;
+  turns = 0;
+  resume(*fibers[0], launcher);
+}
+
+}  // namespace
+
+void require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "emulator: %s\n", what);
+  std::abort();
+}
+
+void yield() {
+  require(++turns < kDeadlock, "lanes wait for each other");
+  auto* const from = static_cast<Fiber*>(lane);
+  unsigned next = index_of(from->thread);
+  do {
+    next = (next + 1) % threads;
+  } while (fibers[next]->ended);
+  if (fibers[next].get() == from) return;
+  resume(*fibers[next], from->context);
+}
+
+void wait_for_block() {
+  const unsigned long before = barriers;
+  if (++waiting == left) pass_barrier();
+  while (barriers == before) yield();
+}
+
+void run(dim3 grid, dim3 size, size_t shared_bytes, const std::function<void()>& body) {
+  using reduce_ops::sum::kSharedBytes, reduce_ops::sum::shared;
+  blockDim = size;
+  gridDim = grid;
+  threads = size.x * size.y * size.z;
+  kernel = &body;
+  require(threads > 0 && threads <= 1024, "no block of so many threads");
+  require(shared_bytes <= kSharedBytes, "no block of so much shared memory");
+  while (fibers.size() < threads) fibers.push_back(std::make_unique<Fiber>());
+  ASAN_POISON_MEMORY_REGION(reinterpret_cast<char*>(shared) + shared_bytes, kSharedBytes - shared_bytes);
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) {
+        blockIdx = {x, y, z};
+        std::memset(shared, 0x7f, shared_bytes);  // no sum of any dtype
+        run_block();
+      }
+    }
+  }
+  ASAN_UNPOISON_MEMORY_REGION(shared, kSharedBytes);
+}
+
+}  // namespace emulator
+
+// ---- the runtime
+
+extern "C" {
+
+/// Fibers have stacks of their own.
+const char* __asan_default_options() { return "detect_stack_use_after_return=0:detect_leaks=0"; }
+
+cudaError_t cudaMalloc(void** p, size_t bytes) {
+  *p = std::malloc(bytes);
+  return *p != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFree(void* p) {
+  std::free(p);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void* p, int value, size_t bytes) {
+  std::memset(p, value, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+const char* cudaGetErrorString(cudaError_t) { return "an error"; }
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus* status, unsigned long long*, cudaGraph_t*,
+                                     const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*) {
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+}

@@ -1,0 +1,214 @@
+// The device language of CUDA on a CPU, as far as csrc/sum speaks it. Included ahead of a .cu file it lets a C++
+// compiler have it, with AddressSanitizer or without; tests/emulator/sum is searched before csrc.
+//
+// Every lane of a block is a fiber, and blocks come one after the other. So barriers, shuffles and polls work, and what
+// shows is each index, each access and the tree; not races, the order of memory, or speed.
+
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+namespace emulator {
+
+constexpr unsigned kWarpSize = 32;
+
+/// What the lanes of a warp show each other, 16 bytes each: there are two, as the first to read the one are at the next
+/// while others are still to read it.
+struct Board {
+  unsigned long shown = 0;  // by all lanes together, ever
+  alignas(16) std::array<std::array<char, 16>, kWarpSize> value;
+};
+
+struct Warp {
+  Board boards[2];
+};
+
+struct Lane {
+  uint3 thread;
+  unsigned number;  // in the warp
+  Warp* warp;
+  unsigned long exchanges = 0;  // so far
+};
+
+/// The one that runs.
+extern Lane* lane;
+
+/// Ends the program unless it is so.
+void require(bool condition, const char* what);
+
+/// Lets another lane run.
+void yield();
+
+/// Until all lanes of the block that have not ended are here.
+void wait_for_block();
+
+/// Runs a kernel: `body` once for each thread.
+void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body);
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
+  run(config->gridDim, config->blockDim, config->dynamicSmemBytes, [&] { kernel(arguments...); });
+  return cudaSuccess;
+}
+
+/// Shows x to the warp, and calls use(value of) once all have shown theirs.
+template <typename T, typename Use>
+auto exchange(T x, const Use& use) {
+  static_assert(sizeof(T) <= 16);
+  const unsigned long turn = lane->exchanges++;
+  Board& board = lane->warp->boards[turn % 2];
+  std::memcpy(board.value[lane->number].data(), &x, sizeof x);
+  ++board.shown;
+  while (board.shown < (turn / 2 + 1) * kWarpSize) yield();
+  return use([&board](unsigned number) {
+    T value;
+    std::memcpy(&value, board.value[number % kWarpSize].data(), sizeof value);
+    return value;
+  });
+}
+
+}  // namespace emulator
+
+// ---- words of the language
+
+#undef __device__
+#undef __forceinline__
+#undef __global__
+#undef __grid_constant__
+#undef __launch_bounds__
+#undef __noinline__
+#undef __shared__
+#define __device__
+#define __forceinline__ inline
+#define __global__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __noinline__
+#define __shared__ thread_local
+#define __CUDACC__ 1
+
+#define cudaLaunchKernelEx emulator::launch
+
+extern uint3 threadIdx;
+extern uint3 blockIdx;
+extern dim3 blockDim;
+extern dim3 gridDim;
+
+template <typename... Parameters>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*)(Parameters...)) {
+  *attributes = {};
+  return cudaSuccess;
+}
+
+template <typename... Parameters>
+cudaError_t cudaFuncSetAttribute(void (*)(Parameters...), cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+
+// ---- its functions
+
+inline void __syncthreads() { emulator::wait_for_block(); }
+
+inline void __syncwarp() {
+  emulator::exchange(0, [](const auto&) {});
+}
+
+template <typename T>
+T __shfl_sync(unsigned, T x, int from) {
+  return emulator::exchange(x, [from](const auto& of) { return of(from); });
+}
+
+template <typename T>
+T __shfl_xor_sync(unsigned, T x, int mask) {
+  return emulator::exchange(x, [mask](const auto& of) { return of(emulator::lane->number ^ mask); });
+}
+
+template <typename T>
+T __shfl_down_sync(unsigned, T x, int distance) {
+  const unsigned from = emulator::lane->number + distance;
+  return emulator::exchange(x, [&](const auto& of) { return from < emulator::kWarpSize ? of(from) : x; });
+}
+
+template <typename T>
+T __reduce_add_sync(unsigned, T x) {
+  return emulator::exchange(x, [](const auto& of) {
+    T sum = 0;
+    for (unsigned i = 0; i < emulator::kWarpSize; ++i) sum += of(i);
+    return sum;
+  });
+}
+
+inline int __any_sync(unsigned, int x) {
+  return emulator::exchange(x, [](const auto& of) {
+    bool any = false;
+    for (unsigned i = 0; i < emulator::kWarpSize; ++i) any |= of(i) != 0;
+    return any;
+  });
+}
+
+template <typename T>
+T __ldg(const T* p) {
+  return *p;
+}
+
+template <typename T>
+void __stcs(T* p, T x) {
+  *p = x;
+}
+
+inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(uint64_t{a} * b >> 32); }
+
+inline int __ffs(int x) { return std::countr_zero(static_cast<unsigned>(x)) % 32 + (x != 0); }
+
+inline unsigned __brev(unsigned x) {
+  unsigned reversed = 0;
+  for (int i = 0; i < 32; ++i) reversed |= (x >> i & 1) << (31 - i);
+  return reversed;
+}
+
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return static_cast<unsigned>((uint64_t{high} << 32 | low) >> shift % 32);
+}
+
+inline unsigned __vcmpne4(unsigned a, unsigned b) {
+  unsigned mask = 0;
+  for (int i = 0; i < 32; i += 8) mask |= (a >> i & 0xff) != (b >> i & 0xff) ? 0xffu << i : 0;
+  return mask;
+}
+
+template <typename T>  // int or unsigned
+T __dp4a(T a, T b, T c) {
+  using Byte = std::conditional_t<std::is_signed_v<T>, int8_t, uint8_t>;
+  for (int i = 0; i < 32; i += 8) c += static_cast<Byte>(a >> i) * static_cast<Byte>(b >> i);
+  return c;
+}
+
+template <typename T>  // int or unsigned
+T __dp2a_lo(T a, T b, T c) {
+  using Half = std::conditional_t<std::is_signed_v<T>, int16_t, uint16_t>;
+  using Byte = std::conditional_t<std::is_signed_v<T>, int8_t, uint8_t>;
+  for (int i = 0; i < 2; ++i) c += static_cast<Half>(a >> 16 * i) * static_cast<Byte>(b >> 8 * i);
+  return c;
+}
+
+template <typename A, typename B>
+constexpr std::common_type_t<A, B> min(A a, B b) {
+  return std::min<std::common_type_t<A, B>>(a, b);
+}
+
+template <typename A, typename B>
+constexpr std::common_type_t<A, B> max(A a, B b) {
+  return std::max<std::common_type_t<A, B>>(a, b);
+}
