@@ -196,6 +196,7 @@ def test_totals_at_any_size(sized: tuple[int, int], n: int) -> None:
         assert totals.shared_words_read >= n
 
 
+@pytest.mark.alone
 def test_every_rung_is_explained_within_a_second() -> None:
     start = time.perf_counter()
     for version, block_size in SIZED:

@@ -132,6 +132,7 @@ def test_graph_replays_with_new_values(rung: Rung, block_size: int) -> None:
         assert_same_bits(sums, ladder_block_sums(rung, values, None, block_size), seed)
 
 
+@pytest.mark.alone
 @pytest.mark.gpu
 @each_rung
 def test_the_host_does_not_wait(rung: Rung) -> None:
