@@ -18,6 +18,7 @@
 #include "exact/exact_kernels.h"
 #include "exact/segments.cuh"
 #include "sum/fold.cuh"
+#include "sum/ptx.cuh"
 
 namespace reduce_ops::exact {
 

@@ -8,10 +8,11 @@
 #include <memory>
 #include <vector>
 
+#include "sum/plan.h"
+
 /// What blocks are given of shared memory when they are launched.
 namespace reduce_ops::sum {
-constexpr size_t kSharedBytes = 96 << 10;
-thread_local uint4 shared[kSharedBytes / sizeof(uint4)];
+thread_local uint4 shared[kCounterBytes / sizeof(uint4)];
 }  // namespace reduce_ops::sum
 
 uint3 threadIdx;
@@ -112,15 +113,15 @@ void wait_for_block() {
 }
 
 void run(dim3 grid, dim3 size, size_t shared_bytes, const std::function<void()>& body) {
-  using reduce_ops::sum::kSharedBytes, reduce_ops::sum::shared;
+  using reduce_ops::sum::shared;
   blockDim = size;
   gridDim = grid;
   threads = size.x * size.y * size.z;
   kernel = &body;
   require(threads > 0 && threads <= 1024, "no block of so many threads");
-  require(shared_bytes <= kSharedBytes, "no block of so much shared memory");
+  require(shared_bytes <= sizeof shared, "no block of so much shared memory");
   while (fibers.size() < threads) fibers.push_back(std::make_unique<Fiber>());
-  ASAN_POISON_MEMORY_REGION(reinterpret_cast<char*>(shared) + shared_bytes, kSharedBytes - shared_bytes);
+  ASAN_POISON_MEMORY_REGION(reinterpret_cast<char*>(shared) + shared_bytes, sizeof shared - shared_bytes);
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
@@ -130,7 +131,7 @@ void run(dim3 grid, dim3 size, size_t shared_bytes, const std::function<void()>&
       }
     }
   }
-  ASAN_UNPOISON_MEMORY_REGION(shared, kSharedBytes);
+  ASAN_UNPOISON_MEMORY_REGION(shared, sizeof shared);
 }
 
 }  // namespace emulator

@@ -32,9 +32,8 @@ enum class Held { in_order, turned, rows_side_by_side, rows_around };
 
 /// A matrix for each of `outer` indices, summed over some of its dimensions: element (a, r, c) lies at offset + (a *
 /// (rows + gap) + r) * (columns + gap) * step + c * step; held turned, at offset + (c * (rows + gap) + r) * (outer +
-/// gap) * step + a * step; with rows side by side, at offset + (c
-/// * outer + a) * (rows + gap) * step + r * step; with rows around, at offset + (r * outer + a) * (columns + gap) *
-/// step + c * step.
+/// gap) * step + a * step; with rows side by side, at offset + (c * outer + a) * (rows + gap) * step + r * step; with
+/// rows around, at offset + (r * outer + a) * (columns + gap) * step + c * step.
 struct Shape {
   int64_t outer, rows, columns;
   Over over;
@@ -48,7 +47,7 @@ struct Shape {
   }
 };
 
-/// As docs/order.md defines it. An empty one stays empty.
+/// As docs/order.md defines it.
 template <typename T>
 void fold(std::vector<T>& x) {
   for (; x.size() > 1; x.resize((x.size() + 1) / 2)) {
@@ -94,7 +93,11 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   std::vector<In> host(length);
   for (int64_t i = 0; i < length; ++i) {  // of many sizes, so that the order shows
     const uint32_t hash = static_cast<uint32_t>(i + 1) * 2654435761u;
-    host[i] = static_cast<In>(std::is_integral_v<In> ? hash >> 8 : std::ldexp(hash >> 8, -static_cast<int>(hash % 32)));
+    if constexpr (std::is_integral_v<In>) {
+      host[i] = static_cast<In>(hash >> 8);
+    } else {
+      host[i] = static_cast<In>(std::ldexp(hash >> 8, -static_cast<int>(hash % 32)));
+    }
   }
   std::vector<std::vector<Out>> leaves(p.outputs);
   for (int64_t a = 0; a < sizes[0]; ++a) {
