@@ -125,13 +125,14 @@ struct Aligned : Groups<Aligned<In, Acc, kLoads>, In, Acc, kLoads> {
 
 /// One run an output, which starts anywhere, a fixed distance apart. Lanes load the aligned words of 16 bytes that hold
 /// it; the bytes of a lane's group lie in its own word and in the next lane's, so the lanes hand each other what is
-/// missing, and only the last lane of a chunk loads a second word. No load reaches beyond the last element, where the
-/// allocation may end; before the first one there is memory of the same allocation, which starts at a multiple of 16
-/// bytes. (Loading both words in every lane is simpler and takes 263 us instead of 235 at 2^28 float32: the second load
-/// only hits if the first one is kept in L1, which costs as much as it saves.)
+/// missing, and only the last lane of a chunk loads what it needs of a second word. No load reaches beyond the last
+/// element, where the allocation may end; before the first one there is memory of the same allocation, which starts at a
+/// multiple of 16 bytes. (Loading both words in every lane is simpler and takes 263 us instead of 235 at 2^28 float32:
+/// the second load only hits if the first one is kept in L1, which costs as much as it saves.)
 template <typename In, typename Acc, int kLoads>
 struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
-  static constexpr int kSlack = kPerLoad<In>;
+  /// Elements of 4 bytes and more can be taken from a second word one by one.
+  static constexpr int kSlack = sizeof(In) < 4 ? kPerLoad<In> : 0;
 
   struct Row {
     const uint4* word;  // the first one
@@ -163,7 +164,17 @@ struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) word[u] = load_once(p + u * kWarpSize);
     uint4 last{};
-    if (lane == kWarpSize - 1) last = load_once(p + (kLoads - 1) * kWarpSize + 1);
+    if (lane == kWarpSize - 1) {
+      const uint4* behind = p + (kLoads - 1) * kWarpSize + 1;
+      if constexpr (kSlack > 0) {
+        last = load_once(behind);
+      } else {
+        const auto* part = reinterpret_cast<const uint32_t*>(behind);
+        if (row.words() > 0) last.x = load_once(part);
+        if (row.words() > 1) last.y = load_once(part + 1);
+        if (row.words() > 2) last.z = load_once(part + 2);
+      }
+    }
     hand_on(row, word, last, lane, use);
   }
   template <typename Use>
@@ -176,7 +187,9 @@ struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
       if (static_cast<int>(lane) + u * kWarpSize < words) word[u] = load_once(p + u * kWarpSize);
     }
     uint4 last{};
-    if (kLoads * kWarpSize <= whole && lane == kWarpSize - 1) last = load_once(p + (kLoads - 1) * kWarpSize + 1);
+    if constexpr (kSlack > 0) {
+      if (kLoads * kWarpSize <= whole && lane == kWarpSize - 1) last = load_once(p + (kLoads - 1) * kWarpSize + 1);
+    }
     // Of many small elements four copies of this, which few warps run, cost the others registers: 2^26 int8, off by
     // one, 17.9 us instead of 16.5 (H200).
     if constexpr (sizeof(In) < 4 && kLoads > 4) {
