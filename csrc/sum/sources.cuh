@@ -126,9 +126,9 @@ struct Aligned : Groups<Aligned<In, Acc, kLoads>, In, Acc, kLoads> {
 /// One run an output, which starts anywhere, a fixed distance apart. Lanes load the aligned words of 16 bytes that hold
 /// it; the bytes of a lane's group lie in its own word and in the next lane's, so the lanes hand each other what is
 /// missing, and only the last lane of a chunk loads what it needs of a second word. No load reaches beyond the last
-/// element, where the allocation may end; before the first one there is memory of the same allocation, which starts at a
-/// multiple of 16 bytes. (Loading both words in every lane is simpler and takes 263 us instead of 235 at 2^28 float32:
-/// the second load only hits if the first one is kept in L1, which costs as much as it saves.)
+/// element, where the allocation may end; before the first one there is memory of the same allocation, which starts at
+/// a multiple of 16 bytes. (Loading both words in every lane is simpler and takes 263 us instead of 235 at 2^28
+/// float32: the second load only hits if the first one is kept in L1, which costs as much as it saves.)
 template <typename In, typename Acc, int kLoads>
 struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
   /// Elements of 4 bytes and more can be taken from a second word one by one.
@@ -156,6 +156,11 @@ struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
   }
   __device__ static int whole(const Row& row, int m) {
     return max((m * static_cast<int>(sizeof(In)) + static_cast<int>(row.bytes)) / kLoadBytes - 1, 0);
+  }
+  /// The run may end in a line that no group begins in.
+  __device__ void prefetch(const Row& row, int64_t first, int64_t n, unsigned lane) const {
+    Groups<Shifted, In, Acc, kLoads>::prefetch(row, first, n, lane);
+    if (lane == 0 && n - first <= Shifted::kChunk) reduce_ops::prefetch(at(row, n - 1));
   }
   template <typename Use>
   __device__ static void groups(const Row& row, int64_t group, unsigned lane, const Use& use) {
