@@ -59,6 +59,7 @@ SUMS: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor], D
     "lines": ((1001, 900), lambda x: x.t(), None),
     "staged_tiles": ((15, 9000), lambda x: x.t(), None),
     "tiles": ((15, 9000), lambda x: x[:, ::2].t(), None),
+    "boxes": ((3, 30_000, 7), lambda x: x.permute(1, 2, 0), (0, 2)),
 }
 EXACT: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor]]] = {
     "run": ((2**20,), reduce_ops.sum_exact),

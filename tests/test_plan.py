@@ -209,7 +209,7 @@ def test_some_windows_have_room(dtype: torch.dtype, mib: int) -> None:
     for length in range(8, 600):
         lines = mib * 2**20 // dtype.itemsize // length
         if lines * length < 2**31:
-            assert plan(meta(length, lines, dtype=dtype).t()).family in ("lines", "staged_tiles", "tiles"), length
+            assert plan(meta(length, lines, dtype=dtype).t()).family in ("lines", "staged_tiles", "boxes"), length
 
 
 def test_lines_do_not_leave_the_second_wave_short() -> None:
@@ -233,17 +233,17 @@ def test_nodes_take_a_hundredth_of_what_is_there() -> None:
 
 
 def test_lines_in_two_dimensions() -> None:
-    """They are walked along, however short beside the windows that there is room for: tiles would be far slower."""
-    for inner, family in ((21, "lines"), (9, "lines"), (7, "tiles")):
-        p = plan(meta(4, inner, 398, 9000).permute(2, 3, 1, 0))
-        assert (p.family, p.window) == (family, 128)
+    """They are walked along unless they are short beside the windows that there is room for."""
+    for inner, lines, family, window in ((21, 9000, "boxes", 128), (7, 9000, "tiles", 128), (200, 900, "lines", 128)):
+        p = plan(meta(4, inner, 398, lines).permute(2, 3, 1, 0))
+        assert (p.family, p.window) == (family, window)
 
 
 def test_lines_come_before_tiles_element_by_element() -> None:
     """Unless they lie side by side, and windows are longer."""
     for length in (86, 64, 63, 40, 20):
         assert plan(meta(length, 37_485, 13, dtype=torch.float64).permute(2, 1, 0)).family == "lines"
-    for matrices, family, window in ((30_000, "lines", 32), (300_000, "tiles", 128)):
+    for matrices, family, window in ((30_000, "lines", 32), (300_000, "boxes", 128)):
         p = plan(meta(matrices, 50, 5, dtype=torch.float64).transpose(1, 2))
         assert (p.family, p.window) == (family, window)
 
@@ -251,17 +251,51 @@ def test_lines_come_before_tiles_element_by_element() -> None:
 def test_lines_may_turn_often() -> None:
     for held in ((3, 5, 2425, 2703), (2, 2, 2, 2, 90, 40), (4, 3, 9219, 61)):
         assert plan(meta(*held).permute(*reversed(range(len(held))))).family == "lines"
-    assert plan(meta(6, 83, 16284, 5, dtype=torch.bfloat16).permute(1, 2, 0, 3)).family == "lines"
+    assert plan(meta(6, 83, 16284, 5, dtype=torch.bfloat16).permute(1, 2, 0, 3)).family == "boxes"
 
 
 def test_what_a_line_is_may_be_chosen() -> None:
     """Short lines that are all of the memory, or long ones of which few bytes lie side by side."""
     for shape, dtype, family, window in (
         *(((10, 96_560, 40), torch.float32, "lines", 32), ((10, 96_560, 20), torch.float32, "lines", 64)),
-        *(((8, 1_000_000, 9), torch.float16, "lines", 64), ((2, 1_000_000, 9), torch.float16, "tiles", 512)),
+        *(((8, 1_000_000, 9), torch.float16, "lines", 64), ((2, 1_000_000, 9), torch.float16, "boxes", 128)),
     ):
         p = plan(meta(*reversed(shape), dtype=dtype).permute(2, 1, 0))
         assert (p.family, p.window) == (family, window)
+
+
+WORST = [  # of random layouts, before there were boxes: shape, strides, dims
+    ((15, 5, 79092, 22), (1, 1186380, 15, 5931900), None),
+    ((18, 108784, 3, 3, 4), (3, 54, 5874336, 1, 17623008), None),
+    ((60788, 6, 5, 48), (5, 303940, 1, 1823640), [0, 1, 2]),
+    ((48, 14, 16675, 3), (84, 6, 4032, 2), None),
+    ((111, 4, 2, 31178), (2, 222, 1, 888), [0, 1, 2]),
+    ((3828, 43, 16, 23, 2), (31648, 736, 1, 16, 368), None),
+    ((189, 2, 5, 6501), (1, 189, 378, 1890), [0, 1, 2]),
+    ((180, 41369, 4, 4), (661904, 1, 41369, 165476), None),
+    ((18584, 120, 27, 2), (3240, 1, 120, 60212160), None),
+    ((1088, 90, 9, 19, 5), (4050, 45, 5, 4406400, 1), [2, 3]),
+    ((28, 77252, 8, 7), (8, 1568, 1, 224), None),
+    ((3, 27738, 57, 3, 7), (33202386, 399, 7, 11067462, 1), [1, 2, 3, 4]),
+    ((41, 14376, 7, 8, 4), (8, 328, 18861312, 1, 4715328), None),
+    ((479, 21, 3, 578, 7), (12138, 578, 5814102, 1, 17442306), None),
+    ((203, 26585, 4, 3), (12, 2436, 1, 4), [0, 2, 3]),
+    ((131, 2, 83865, 2), (1, 131, 524, 262), [0, 1, 3]),
+    ((1314, 1215, 10, 3), (10, 39420, 1, 13140), None),
+    ((55235, 97, 3, 2), (582, 6, 1, 3), [1, 2, 3]),
+    ((3, 5423, 7773), (1, 23319, 3), None),
+    ((31, 496, 17, 7, 70), (1, 3689, 217, 31, 1829744), None),
+    ((125, 261, 6, 31, 3), (8091, 31, 1011375, 1, 6068250), None),
+    ((352, 38, 920, 7), (6440, 2266880, 1, 920), None),
+]
+
+
+@pytest.mark.parametrize(("shape", "strides", "dims"), WORST)
+def test_boxes_where_lines_use_little_of_each_sector(
+    shape: tuple[int, ...], strides: tuple[int, ...], dims: list[int] | None
+) -> None:
+    size = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+    assert plan(meta(size, dtype=torch.float16).as_strided(shape, strides), dims).family == "boxes"
 
 
 def test_lines_have_no_more_dimensions_than_a_kernel_takes() -> None:
@@ -335,7 +369,7 @@ def test_lines_are_staged_where_they_lie_in_runs() -> None:
     for dtype in (torch.bfloat16, torch.float32, torch.float64, torch.complex128):
         turn = 64 // dtype.itemsize
         assert family(meta(9000, 5, turn, dtype=dtype).transpose(1, 2)) == "staged_tiles"
-        assert family(meta(9000, 5, turn - 1, dtype=dtype).transpose(1, 2)) == "tiles"
+        assert family(meta(9000, 5, turn - 1, dtype=dtype).transpose(1, 2)) in ("boxes", "tiles")
     assert family(meta(9000, 3, 4, dtype=torch.complex128).transpose(1, 2)) == "tiles"  # turns end 12 leaves apart
     assert family(meta(30, 7, 50, 3, 40).permute(0, 2, 1, 4, 3)) == "tiles"  # four dimensions
     assert family(meta(9000 * 60).as_strided((9000, 40, 3), (60, 1, 20))) == "staged_tiles"
@@ -686,6 +720,11 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         places = (768 if x.element_size() <= 4 else 512) * multiprocessors  # of threads
         little = outputs * n < 64 * places / 2  # 64 elements a thread leave half of them free
         assert little or (p.tiles >= 2 * p.window and p.window >= 32)
+    elif p.family == "boxes":
+        assert n >= 128
+        assert p.threads in (128, 256)
+        assert p.window & (p.window - 1) == 0
+        assert 32 <= p.window <= max(128, 32 * p.loads)
     elif p.family in ("staged_tiles", "tiles"):
         assert n >= 512
         assert p.threads in (64, 128, 256)
@@ -700,7 +739,7 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
     else:
         assert p.family == "tiny_rows"
         assert n == p.width <= 8
-    assert (p.window > 0) == (p.family in ("lines", "staged_tiles", "tiles"))
+    assert (p.window > 0) == (p.family in ("lines", "staged_tiles", "tiles", "boxes"))
     if p.window > 0:
         nodes = outputs * math.ceil(n / p.window) * accumulated
         assert nodes <= max(7 * 2**20, math.prod(shape) * dtype.itemsize / 100)

@@ -620,6 +620,7 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], int | tuple[int, ...], Callable[[torch
     "across": ((300, 2, 40), (0, 2), lambda x: x.permute(2, 1, 0)),
     "across, short": ((30, 2, 150), (0, 2), lambda x: x.permute(2, 1, 0)),
     "across, apart": ((15, 600), (0, 1), lambda x: x[:, ::2].t()),
+    "across, in boxes": ((3, 30_000, 7), (0, 2), lambda x: x.permute(1, 2, 0)),
     "steps": ((100, 258), 1, lambda x: x[::2, ::3]),
     "steps in planes": ((8, 6, 28, 28), (0, 2, 3), lambda x: x[:, :, ::2, ::2]),
     "expanded": ((50, 1), 1, lambda x: x.expand(50, 100)),
@@ -638,7 +639,7 @@ def test_layouts_are_of_every_family() -> None:
     rows = {layout for family, layout, *_ in plans if family == "rows"}
     assert families == {
         *("rows", "tiny_rows", "small_rows", "staged_rows", "columns", "few_rows", "narrow_columns"),
-        *("lines", "staged_tiles", "tiles"),
+        *("lines", "staged_tiles", "tiles", "boxes"),
     }
     assert rows == {"aligned", "shifted", "runs", "pitched", "strided"}
 

@@ -11,6 +11,8 @@
 //
 // - Short lines (tiles.cuh): a block takes a tile of them in shared memory.
 //
+// - Where neither uses much of each sector, a block copies a box of memory, in runs (boxes.cuh).
+//
 // What limits it: what a warp loads along long lines begins anywhere in a sector, and a fifth or more of the elements
 // are loaded twice, so that 1.6 times the bytes of float32 and 1.9 times those of float16 come from L2, at 70 to 86 %
 // of its rate: 2.8 to 3 TB/s of float32 and 2 of float16 on an H200. Short lines take some 20 instructions an element.

@@ -9,6 +9,7 @@
 
 #include "early_start.cuh"
 #include "sum/across.cuh"
+#include "sum/boxes.cuh"
 #include "sum/columns.cuh"
 #include "sum/narrow_columns.cuh"
 #include "sum/rows.cuh"
@@ -215,6 +216,67 @@ class Launcher {
     return true;
   }
 
+  bool boxes() const {
+    if (p_.family != Family::boxes) return false;
+    const Problem& p = l_.problem;
+    const Box& box = p_.box;
+    const int64_t length = count(p.reduced, 0, p_.line);
+    const int64_t lines = box.range[p_.line];
+    const int64_t chunk = p_.loads * kWarpSize;
+    const int64_t windows = (lines * length + p_.window - 1) / p_.window;  // of a sequence, at most
+    const unsigned chunks = blocks_for(windows * p_.window, chunk);        // likewise
+    Boxes<In, Acc> b{.data = data(),
+                     .end = data() + reach(p.kept) + reach(p.reduced) + 1,
+                     .nodes = static_cast<Acc*>(l_.result),
+                     .windows = nodes_of(p, p_.window),
+                     .n = static_cast<unsigned>(p.n),
+                     .window = static_cast<unsigned>(p_.window),
+                     .bytes = static_cast<unsigned>(box.bytes),
+                     .runs = static_cast<unsigned>(box.runs),
+                     .chunks = box.sequences * chunks,
+                     .words = Divisor::of((box.run + 15 + 15) / 16),
+                     .per_sequence = Divisor::of(chunks),
+                     .length = Divisor::of(length),
+                     .step = static_cast<unsigned>(box.pitch[0]),
+                     .across = static_cast<unsigned>(box.pitch[p_.line]),
+                     .dims = p.reduced.dims + p.kept.dims,
+                     .turns = p_.line,
+                     .reduced = p.reduced};
+    int64_t blocks = 1;
+    for (int i = 0; i < b.dims; ++i) {
+      const int d = box.order[i];
+      const int of_kept = d - p.reduced.dims;
+      const bool kept = of_kept >= 0;
+      const int64_t size = kept ? p.kept.size[of_kept].value : p.reduced.size[d].value;
+      const int64_t range = box.range[d];
+      const int64_t copied = range + (d == p_.line ? box.halo : 0);
+      b.dim[i] = {.ranges = Divisor::of(blocks_for(size, range)),
+                  .copies = Divisor::of(box.in_run[d] ? 1 : copied),
+                  .picks = Divisor::of(d <= p_.line ? 1 : range),
+                  .stride = kept ? p.kept.stride[of_kept] : p.reduced.stride[d],
+                  .outputs = kept ? count(p.kept, 0, of_kept) : 0,
+                  .leaves = kept ? 0 : static_cast<unsigned>(count(p.reduced, 0, d)),
+                  .size = static_cast<unsigned>(size),
+                  .range = static_cast<unsigned>(range),
+                  .copied = static_cast<unsigned>(copied),
+                  .pitch = static_cast<unsigned>(box.pitch[d]),
+                  .in_run = box.in_run[d],
+                  .across = d == p_.line};
+      blocks *= b.dim[i].ranges.value;
+    }
+    for (int d = 0; d < p_.line; ++d) {
+      const auto ends = static_cast<unsigned>(p.reduced.size[d].value * box.pitch[d]);
+      b.turn[d] = {Divisor::of(count(p.reduced, 0, d + 1)), box.pitch[d + 1] - ends};
+    }
+    const auto bytes =
+        static_cast<size_t>(box.bytes + b.chunks * kChunkBytes + box.runs * kRunBytes + (length + chunk) * kPlaceBytes);
+    static_assert(sizeof(Chunk<In, Acc>) == kChunkBytes && sizeof(uint2) == kRunBytes);
+    const auto kernel = sum_boxes<In, Acc>;
+    allow_shared(kernel, bytes);
+    start(kernel, static_cast<unsigned>(blocks), p_.threads, bytes, b, p_.loads);
+    return true;
+  }
+
   template <int kColumns>
   bool narrow_columns() const {
     if (p_.family != Family::narrow_columns || p_.width != kColumns) return false;
@@ -327,7 +389,7 @@ cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
     return cudaErrorInvalidValue;  // integers wrap, and so have no order
   } else {
     const Launcher<In, Acc, Out> kernel(l, stream);
-    return status(kernel.lines() || kernel.staged_tiles() || kernel.tiles());
+    return status(kernel.lines() || kernel.staged_tiles() || kernel.boxes() || kernel.tiles());
   }
 }
 
@@ -386,6 +448,7 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
     case Family::lines:
     case Family::staged_tiles:
     case Family::tiles:
+    case Family::boxes:
       if (l.plan.layout == Layout::pitched) return launch_pitched<In, Acc, Out>(l, stream);
       return launch_rows<In, Acc, Out>(l, stream);
     case Family::tiny_rows:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -629,7 +630,8 @@ struct Lines {
   int dim;
   int64_t length;
   int64_t count;
-  bool beside;  // lines of other outputs lie between them
+  bool beside;   // lines of other outputs lie between them
+  double bytes;  // of neighbouring ones, side by side
 };
 
 /// Whether the nodes of such windows, and sums that are still to be rounded, take no more memory than a step in between
@@ -687,7 +689,7 @@ std::optional<Lines> lines_across(const Problem& p) {
         of_sectors * static_cast<double>(length) / static_cast<double>(length + line_loads(p.element_size));
     if (used <= best) continue;
     best = used;
-    lines = {dim, length, p.n / length, beside};
+    lines = {dim, length, p.n / length, beside, bytes};
   }
   if (best == 0) return std::nullopt;
   return lines;
@@ -837,6 +839,365 @@ int64_t longest_window(const Problem& p, const Lines& lines, const std::optional
   return is_long ? kAny : 2 * lines.length;
 }
 
+// ---- boxes
+
+/// A box while its ranges are chosen, by dimension: those of an output, then those of outputs.
+struct Draft {
+  const Problem& p;
+  int line;  // Plan::line
+  int64_t window;
+  int dims = 0;
+  int order[kMaxBoxDims] = {};
+  int64_t size[kMaxBoxDims] = {};
+  int64_t stride[kMaxBoxDims] = {};
+  int64_t range[kMaxBoxDims] = {};
+  int apart[kMaxBoxDims] = {};  // 0: in the run with those within, where that is possible; else bytes between runs / 16
+
+  Draft(const Problem& problem, int line_dims, int64_t leaves_of_node)
+      : p(problem), line(line_dims), window(leaves_of_node) {
+    const auto add = [this](const Strides& s) {
+      for (int d = 0; d < s.dims; ++d, ++dims) {
+        order[dims] = dims;
+        size[dims] = s.size[d].value;
+        stride[dims] = s.stride[d];
+        range[dims] = dims < line ? size[dims] : 1;
+      }
+    };
+    add(p.reduced);
+    add(p.kept);
+    std::stable_sort(order, order + dims, [this](int a, int b) { return distance(stride[a]) < distance(stride[b]); });
+  }
+
+  int64_t length() const { return count(p.reduced, 0, line); }
+  int64_t halo() const {
+    return range[line] == size[line] ? 0 : std::min(ceil_div(window - 1, length()), size[line] - range[line]);
+  }
+  int64_t sequences() const {
+    int64_t sequences = 1;
+    for (int d = line + 1; d < dims; ++d) sequences *= range[d];
+    return sequences;
+  }
+  /// Leaves of a sequence, in whole windows.
+  int64_t leaves() const { return ceil_div(range[line] * length(), window) * window; }
+};
+
+/// The box of a draft, or none if its indices are not nested in memory.
+std::optional<Box> lay_out(const Draft& draft) {
+  constexpr int64_t kMostBytes = 1 << 20;
+  const int64_t size = draft.p.element_size;
+  Box box;
+  int64_t extent = 1;    // elements in memory
+  int64_t bytes = size;  // in shared memory
+  int64_t runs = 1;
+  int64_t run = size;
+  for (int i = 0; i < draft.dims; ++i) {
+    const int d = draft.order[i];
+    const int64_t stride = draft.stride[d];
+    const int64_t copied = draft.range[d] + (d == draft.line ? draft.halo() : 0);
+    box.order[i] = d;
+    box.range[d] = static_cast<int>(draft.range[d]);
+    if (copied == 1) {
+      box.in_run[d] = true;
+      continue;
+    }
+    if (stride < extent || extent + (copied - 1) * stride >= int64_t{1} << 31) return std::nullopt;
+    const bool joined = runs == 1 && draft.apart[d] == 0 && (stride - extent) * size <= kSectorBytes;
+    int64_t pitch = stride * size;
+    if (!joined) {
+      // The words of a run that ends and of the next one that begins anywhere in a word; of neighbours in memory these
+      // are the same words.
+      pitch = stride == extent ? bytes + 16 : congruent(bytes + 15 + 15, stride * size);
+      pitch += 16 * std::max(draft.apart[d] - 1, 0);
+      runs *= copied;
+    }
+    box.in_run[d] = joined;
+    box.pitch[d] = static_cast<int>(pitch);
+    extent += (copied - 1) * stride;
+    bytes += (copied - 1) * pitch;
+    if (joined) run = bytes;
+    if (bytes > kMostBytes) return std::nullopt;
+  }
+  box.halo = static_cast<int>(draft.halo());
+  box.run = static_cast<int>(run);
+  box.runs = static_cast<int>(runs);
+  box.bytes = static_cast<int>(ceil_div(bytes + 15 + 15, 16) * 16);
+  box.sequences = static_cast<int>(draft.sequences());
+  return box;
+}
+
+/// Leaves that a warp folds at once.
+int64_t box_chunk(const Draft& draft) {
+  int64_t chunk = kWarpSize * most_box_loads(draft.p.accumulate_size);
+  for (int loads = 8; loads >= 4 && draft.leaves() <= loads * kWarpSize; loads /= 2) chunk = loads * kWarpSize;
+  return chunk;
+}
+
+int64_t shared_bytes(const Draft& draft, const Box& box) {
+  const int64_t places = draft.length() + box_chunk(draft);
+  const int64_t chunks = box.sequences * ceil_div(draft.leaves(), box_chunk(draft));
+  return box.bytes + chunks * kChunkBytes + int64_t{box.runs} * kRunBytes + places * kPlaceBytes;
+}
+
+/// What a byte from L2 costs, and one more lane of a warp in a bank, in instructions of a lane (H200).
+constexpr double kCostOfByte = 7;
+constexpr double kCostOfConflict = 3.5;
+
+/// What an element costs, in these.
+double cost_of(const Draft& draft, const Box& box) {
+  const Problem& p = draft.p;
+  double elements = static_cast<double>(draft.length());  // of boxes, in the mean
+  double ends = draft.line + 1 < p.reduced.dims ? 1 : 0;  // shares of boxes that hold the last lines
+  for (int d = draft.line; d < draft.dims; ++d) {
+    const int64_t boxes = ceil_div(draft.size[d], draft.range[d]);
+    elements *= static_cast<double>(draft.size[d]) / static_cast<double>(boxes);
+    if (d == draft.line) ends /= static_cast<double>(boxes);
+  }
+  const auto chunk = static_cast<double>(box_chunk(draft));
+  const double bytes = static_cast<double>(box.runs) * (box.run + kSectorBytes);
+  const double words = static_cast<double>(box.runs) * (box.run + 15) / 16;
+  const double chunks = box.sequences * std::ceil(static_cast<double>(draft.leaves()) / chunk);
+  const double behind = box.sequences * ends * static_cast<double>(draft.window) / 2;
+  const double slots = box.sequences * static_cast<double>(draft.leaves());
+  const double instructions = 12. * words + 30. * box.runs + 90. * chunks + 5 * slots + 4 * chunk * chunks +
+                              40 * behind + (8. + 5 * draft.line) * (static_cast<double>(draft.length()) + chunk) +
+                              100. * kBoxThreads;
+  const double of_nodes = 2. * kCostOfByte * p.accumulate_size / static_cast<double>(draft.window);
+  return (kCostOfByte * bytes + instructions) / elements + of_nodes;
+}
+
+/// How many lanes of a warp, which read the first leaves of a line, meet in a bank.
+int conflicts_of(const Draft& draft, const Box& box) {
+  const int size = draft.p.element_size;
+  int most = 0;
+  int lanes[kWarpSize] = {};
+  unsigned seen[kWarpSize];
+  for (int leaf = 0; leaf < kWarpSize * 4 / std::max(size, 4); ++leaf) {
+    int64_t rest = leaf, at = 0;
+    for (int d = 0; d <= draft.line; ++d) {
+      const int64_t next = d < draft.line ? rest / draft.size[d] : 0;
+      at += (rest - (d < draft.line ? next * draft.size[d] : 0)) * box.pitch[d];
+      rest = next;
+    }
+    const auto word = static_cast<unsigned>(at / 4);
+    if (std::find(seen, seen + leaf, word) == seen + leaf) most = std::max(most, ++lanes[word % kWarpSize]);
+    seen[leaf] = word;
+  }
+  return most;
+}
+
+/// Makes the box of a draft larger by the dimension that makes an element cheapest, until it is full.
+class BoxSearch {
+ public:
+  explicit BoxSearch(int64_t room) : room_(room) {}
+
+  /// What an element costs with a draft, or 0 if there is no such box, or no room for it. The cheapest one is kept.
+  double consider(const Draft& draft) {
+    const auto box = lay_out(draft);
+    if (!box || shared_bytes(draft, *box) > room_) return 0;
+    const double cost = cost_of(draft, *box);
+    if (!best_ || cost < least_) {
+      best_.emplace(draft);
+      least_ = cost;
+    }
+    return cost;
+  }
+
+  void grow(Draft draft) {
+    if (consider(draft) == 0) return;
+    for (const int quarters : {8, 6, 5}) {
+      for (;;) {
+        int dim = -1;
+        int64_t range = 0;
+        double cheapest = 0;
+        for (int d = draft.line; d < draft.dims; ++d) {
+          const int64_t before = draft.range[d];
+          if (before == draft.size[d] || draft.stride[d] <= 0) continue;
+          draft.range[d] = std::min(std::max(before + 1, before * quarters / 4), draft.size[d]);
+          const double cost = consider(draft);
+          if (cost > 0 && (dim < 0 || cost < cheapest)) {
+            dim = d;
+            range = draft.range[d];
+            cheapest = cost;
+          }
+          draft.range[d] = before;
+        }
+        if (dim < 0) break;
+        draft.range[dim] = range;
+      }
+    }
+  }
+
+  const std::optional<Draft>& best() const { return best_; }
+  double least() const { return least_; }
+
+ private:
+  int64_t room_;
+  std::optional<Draft> best_;
+  double least_ = 0;
+};
+
+/// Puts runs of the lines further apart, so that fewer lanes meet in a bank. Returns how many are left.
+int spread(Draft& draft) {
+  int fewest = conflicts_of(draft, *lay_out(draft));
+  for (int i = 0; i < draft.dims && fewest > 2; ++i) {
+    const int d = draft.order[i];
+    if (d > draft.line) continue;
+    Draft wider = draft;
+    for (wider.apart[d] = 1; wider.apart[d] <= 8; ++wider.apart[d]) {
+      const auto box = lay_out(wider);
+      if (!box || box->run < kMinStagedRun || shared_bytes(wider, *box) > kMaxTileBytes / 2) continue;
+      if (const int conflicts = conflicts_of(wider, *box); conflicts < fewest) {
+        fewest = conflicts;
+        draft.apart[d] = wider.apart[d];
+      }
+    }
+  }
+  return fewest;
+}
+
+struct Boxed {
+  Plan plan;
+  double cost;  // of an element
+};
+
+/// Family::boxes, or none if no box of some ten KiB holds runs.
+///
+/// A box grows from what a warp folds at once, or from all lines. Lines of one dimension less are tried too, in case
+/// those of as many as a table has room for leave none for others.
+std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
+  const int all_dims = p.reduced.dims + p.kept.dims;
+  if (p.kernels == Kernels::few || p.element_size == 1 || p.n < 4 * kMinWindow || all_dims > kMaxBoxDims) {
+    return std::nullopt;
+  }
+  if (!p.reduced.small || reach(p.reduced) >= int64_t{1} << 31) return std::nullopt;
+  int64_t window = kMinWindow;
+  const int64_t most_window = std::min(kMaxTileWindow, kWarpSize * most_box_loads(p.accumulate_size));
+  while (window < most_window && !have_room(p, window)) window *= 2;
+  if (!have_room(p, window)) return std::nullopt;
+
+  // Five blocks a multiprocessor, or two for each of them.
+  const auto share = static_cast<int64_t>(bytes_of(p)) / (2 * multiprocessors);
+  const int64_t room = std::clamp<int64_t>(share, 8 << 10, 42 << 10);
+  BoxSearch search(room);
+  int longest = 0;
+  while (longest + 1 < p.reduced.dims && count(p.reduced, 0, longest + 1) <= kMaxBoxLine) ++longest;
+  const double good = 1.2 * kCostOfByte * p.element_size + 16;
+  const auto found = [&] { return search.best() && search.least() <= good; };
+  for (int line = longest; line >= 0 && !found() && (line >= longest - 1 || !search.best()); --line) {
+    Draft draft(p, line, window);
+    // What shares sectors is there together.
+    for (int d = line + 1; d < draft.dims; ++d) {
+      const int64_t bytes = draft.stride[d] * p.element_size;
+      if (bytes <= 0) continue;
+      draft.range[d] = draft.size[d] * bytes <= kLineBytes ? draft.size[d]
+                                                           : std::min(ceil_div(2 * kSectorBytes, bytes), draft.size[d]);
+    }
+    const int64_t chunk = ceil_div(most_window, draft.length());
+    for (const int64_t lines : {draft.size[line], std::min(chunk, draft.size[line])}) {
+      draft.range[line] = lines;
+      if (!found()) search.grow(draft);
+    }
+    while (!search.best() && draft.range[line] > 1) {
+      draft.range[line] /= 2;
+      search.grow(draft);
+    }
+  }
+  if (!search.best()) return std::nullopt;
+
+  Draft whole_chunks = *search.best();
+  const int64_t chunks = whole_chunks.leaves() / most_window * most_window / whole_chunks.length();
+  if (chunks < whole_chunks.range[whole_chunks.line]) {
+    whole_chunks.range[whole_chunks.line] = std::max<int64_t>(chunks, 1);
+    search.consider(whole_chunks);
+  }
+  Draft draft = *search.best();
+  double cost = search.least();
+  for (Draft wider = draft; 2 * wider.window <= most_window;) {
+    wider.window *= 2;
+    const Box box = *lay_out(wider);
+    const double of_wider = cost_of(wider, box);
+    if (of_wider >= cost || shared_bytes(wider, box) > room) break;
+    cost = of_wider;
+    draft.window = wider.window;
+  }
+  for (int d = draft.line; d < draft.dims; ++d) {  // boxes of one size
+    draft.range[d] = ceil_div(draft.size[d], ceil_div(draft.size[d], draft.range[d]));
+  }
+  cost += kCostOfConflict * std::max(p.element_size, 4) / 4 * (spread(draft) - 1);
+  const Box box = *lay_out(draft);
+  int64_t blocks = 1;
+  for (int d = draft.line; d < draft.dims; ++d) {
+    blocks *= ceil_div(draft.size[d], draft.range[d]);
+    if (blocks >= int64_t{1} << 31) return std::nullopt;
+  }
+  return Boxed{.plan = {.family = Family::boxes,
+                        .threads = box.bytes >= 16 << 10 ? kBoxThreads : kBoxThreads / 2,
+                        .loads = static_cast<int>(box_chunk(draft) / kWarpSize),
+                        .segments = 1,
+                        .line = draft.line,
+                        .window = static_cast<int>(draft.window),
+                        .box = box},
+               .cost = cost};
+}
+
+/// Of each sector, the share that elements are which follow each other in the order.
+double used_in_order(const Problem& p) {
+  const int64_t most = kSectorBytes / p.element_size;
+  int64_t elements = 1;
+  for (int d = 0; d < p.reduced.dims; ++d) {
+    const int64_t stride = std::max<int64_t>(std::abs(p.reduced.stride[d]), 1);
+    if (stride >= most) break;
+    elements *= std::min(p.reduced.size[d].value, most / stride);
+  }
+  return std::min(static_cast<double>(elements) / static_cast<double>(most), 1.);
+}
+
+/// Whether the elements are in the order of memory, as those of integers always are.
+bool in_memory_order(const Strides& s) {
+  for (int d = 1; d < s.dims; ++d) {
+    if (distance(s.stride[d]) < distance(s.stride[d - 1])) return false;
+  }
+  return true;
+}
+
+/// The same for a plan that is not boxes: what fits 2900 random layouts of 1 to 256 MiB, most of them within a third
+/// (H200). 0 if it is not to be replaced: staged tiles use what they read, and little data takes as long either way.
+double cost_of(const Problem& p, const Plan& plan, const std::optional<Lines>& lines, int multiprocessors) {
+  constexpr double kLeastWaves = 1. / 16;  // about a MiB
+  if (waves_of(p, multiprocessors) < kLeastWaves) return 0;
+  if (plan.family == Family::lines) {
+    // Caches keep what is left of sectors but where only some bytes lie side by side, and half of what is loaded twice.
+    const double sectors = lines->bytes < 12 ? 2.5 : 1;
+    const double twice = static_cast<double>(plan.window) / static_cast<double>(lines->length);
+    return (kCostOfByte * p.element_size * sectors + 14) * (1 + 0.85 * twice);
+  }
+  if (plan.family == Family::tiles) {
+    const int64_t stride = std::max<int64_t>(std::abs(p.reduced.stride[plan.line]), 1);
+    const auto run =
+        static_cast<double>(std::min<int64_t>(p.reduced.size[plan.line].value, plan.tiles) * p.element_size);
+    const auto apart = static_cast<double>(std::min<int64_t>(stride, kSectorBytes / p.element_size));
+    return kCostOfByte * p.element_size * apart * (run + kSectorBytes) / run + 45;
+  }
+  if (plan.family == Family::rows && is_single(plan.layout) && !in_memory_order(p.reduced)) {
+    const double turns = 1 / static_cast<double>(p.reduced.size[0].value);
+    return (9.5 * p.element_size / used_in_order(p) + 17) * (1 + 6 * turns);
+  }
+  return 0;
+}
+
+/// Family::boxes instead of a plan that leaves much of each sector unused. Estimates are right within a half: of those
+/// layouts one in ten takes boxes, 1.3 times as fast in the geometric mean and up to 7, one in eight of them more than
+/// 10 % slower.
+std::optional<Plan> plan_boxes_instead(const Problem& p, const Plan& plan, const std::optional<Lines>& lines,
+                                       int multiprocessors) {
+  constexpr double kMargin = 1.5;
+  const double cost = cost_of(p, plan, lines, multiprocessors);
+  if (cost < kMargin * (kCostOfByte * p.element_size + 12)) return std::nullopt;  // as no box is cheaper than that
+  const auto boxes = plan_boxes(p, multiprocessors);
+  if (!boxes || kMargin * boxes->cost > cost) return std::nullopt;
+  return boxes->plan;
+}
+
 /// The plan but for Plan::prefetching.
 Plan plan_without_prefetching(const Problem& p, int multiprocessors) {
   if (p.outputs > 1) {
@@ -850,14 +1211,14 @@ Plan plan_without_prefetching(const Problem& p, int multiprocessors) {
   if (const auto lines = lines_across(p)) {
     const auto tiles = plan_tiles(p, *lines, multiprocessors);
     const auto along = plan_lines(p, *lines, multiprocessors);
-    if (along && along->window <= longest_window(p, *lines, tiles)) return *along;
-    if (tiles) return *tiles;
+    const auto& plan = along && along->window <= longest_window(p, *lines, tiles) ? along : tiles;
+    if (plan) return plan_boxes_instead(p, *plan, *lines, multiprocessors).value_or(*plan);
   }
   // Lanes go along the smaller stride, but a block an output needs enough elements to be worth it.
   const bool along_reduced = p.n >= 128 && std::abs(p.reduced.stride[0]) < std::abs(p.columns.stride[0]);
   if (p.outputs == 1 || along_reduced) {
     const Plan rows = plan_rows(p, multiprocessors);
-    if (rows.segments > 0) return rows;
+    if (rows.segments > 0) return plan_boxes_instead(p, rows, std::nullopt, multiprocessors).value_or(rows);
   }
   const int vector = column_vector(p.element_size);
   if (fits_vector(p, vector)) {

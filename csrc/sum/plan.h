@@ -50,6 +50,7 @@ enum class Family {
   lines,           // across.cuh: the order runs across memory, along lines of many elements
   staged_tiles,    // tiles.cuh: the same along short lines, of which some hundred bytes lie side by side
   tiles,           // tiles.cuh: along any other short lines
+  boxes,           // boxes.cuh: where neither uses much of each sector
 };
 
 /// How the elements of an output lie, for Family::rows.
@@ -61,19 +62,36 @@ enum class Layout {
   strided,  // anything else
 };
 
+constexpr int kMaxBoxDims = 8;
+
+/// What a block of Family::boxes copies: of each dimension, those of Problem::reduced and then of `kept`, a range of
+/// indices.
+struct Box {
+  int order[kMaxBoxDims] = {};  // of the dimensions, the smallest stride first
+  int range[kMaxBoxDims] = {};
+  int pitch[kMaxBoxDims] = {};    // bytes in shared memory from index to index
+  bool in_run[kMaxBoxDims] = {};  // copied with those within, in one run
+  int halo = 0;                   // lines that are copied behind the range of them
+  int run = 0;                    // bytes of a run, at most
+  int runs = 0;                   // at most
+  int bytes = 0;                  // of all of them in shared memory, a multiple of 16
+  int sequences = 0;              // of neighbouring lines of an output, at most
+};
+
 /// One launch. What the numbers mean depends on the family; 0 where they mean nothing.
 struct Plan {
   Family family;
   Layout layout = Layout::strided;  // of rows
   int threads = 0;                  // of a block; columns: blockDim.x * blockDim.y
-  int width = 0;   // rows: of an output that shares a block, or 0; columns: blockDim.x; few_rows: lanes side by side;
-                   // small_rows, staged_rows: lanes a row; tiny_rows: n; narrow_columns: columns; staged_tiles:
-                   // words of a run
-  int vector = 0;  // columns: neighbours a thread
-  int loads = 0;   // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows; lines: elements
-  int tiles = 0;   // that many such loads a thread, a power of two; staged_rows: rows of a tile; lines: elements of a
-                   // line that a thread takes, whole windows; staged_tiles, tiles: lines of a tile
-  int chunk = 0;   // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
+  int width = 0;     // rows: of an output that shares a block, or 0; columns: blockDim.x; few_rows: lanes side by side;
+                     // small_rows, staged_rows: lanes a row; tiny_rows: n; narrow_columns: columns; staged_tiles:
+                     // words of a run
+  int vector = 0;    // columns: neighbours a thread
+  int loads = 0;     // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows; lines, boxes:
+                     // elements
+  int tiles = 0;     // that many such loads a thread, a power of two; staged_rows: rows of a tile; lines: elements of a
+                     // line that a thread takes, whole windows; staged_tiles, tiles: lines of a tile
+  int chunk = 0;     // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
   int segments = 0;  // blocks an output, or a block's width of outputs; 0: more than any plan covers
   // The first so many blocks have L2 load what they read first before they wait (early_start.cuh). Rows of several
   // blocks an output let the next kernel start if some do and a block has one tile, columns if all do; a full sum of
@@ -85,6 +103,7 @@ struct Plan {
   int pitch = 0;     // staged_tiles: bytes from element to element of a line in shared memory
   int turn_gap = 0;  // staged_tiles: bytes that lie there where the dimension `line` turns
   int gap = 0;       // tiles: leaf x lies at x + (x >> gap) in shared memory
+  Box box{};         // boxes
 };
 
 /// Where the lines of all outputs begin, from dimension `first` of `reduced` on: those of the first output, of the
@@ -251,6 +270,19 @@ constexpr int line_loads(int element_size) { return 128 / std::max(element_size,
 
 template <int kElementSize>
 constexpr int kLineLoads = line_loads(kElementSize);
+
+constexpr int kBoxThreads = 256;
+constexpr int kMaxBoxLine = 1024;  // elements
+constexpr int kChunkBytes = 40;    // that what a warp folds at once takes in shared memory, beside its elements
+constexpr int kRunBytes = 8;       // the same of a run
+constexpr int kPlaceBytes = 4;     // and of an element of a line
+
+/// Leaves that a lane of sum_boxes folds at once, at most: as many as there are registers for. Of short sequences it is
+/// 8 or 4.
+constexpr int most_box_loads(int accumulate_size) { return accumulate_size > 8 ? 8 : 16; }
+
+template <int kAccumulateSize>
+constexpr int kBoxLoads = most_box_loads(kAccumulateSize);
 
 /// The shortest lines, in one dimension, that a lane of sum_tiles walks down.
 constexpr int kMinDown = 8;

@@ -35,6 +35,8 @@ std::string name_of(Family family) {
       return "staged_tiles";
     case Family::tiles:
       return "tiles";
+    case Family::boxes:
+      return "boxes";
   }
   return "";
 }

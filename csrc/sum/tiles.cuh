@@ -6,7 +6,7 @@
 // - Where neighbouring lines lie side by side without a gap, a tile is some runs of memory (sum_staged_tiles). They are
 //   copied as they lie, by words of 16 bytes; a thread finds its leaves by additions.
 //
-// - Any other lines are loaded element by element, and put into the order (sum_tiles).
+// - Any other lines that boxes.cuh does not take are loaded element by element, and put into the order (sum_tiles).
 
 #pragma once
 
@@ -15,6 +15,7 @@
 
 #include "early_start.cuh"
 #include "sum/across.cuh"
+#include "sum/boxes.cuh"
 #include "sum/fold.cuh"
 #include "sum/plan.h"
 #include "sum/ptx.cuh"
@@ -26,11 +27,6 @@ namespace reduce_ops::sum {
 // dimensions 0 and 1, transposed, 30 us instead of 10.6 (H200).
 constexpr int kCopies = 8;
 static_assert(kMinWindow % kPart == 0 && kMaxTileWindow <= kPart * kWarpSize);
-
-/// x / power, a power of two.
-__device__ inline unsigned divide_by_power(unsigned x, unsigned power) {
-  return x >> (__ffs(static_cast<int>(power)) - 1);
-}
 
 /// The first window of a tile.
 template <typename In, typename Acc>
