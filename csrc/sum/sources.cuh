@@ -272,8 +272,9 @@ struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
 };
 
 /// One such output of at most 2^11 elements of 4 bytes or 2^10 of 8: each lane loads its own groups, element by
-/// element. L1 then hands out four words in four times the time of one, but the lanes hand nothing on. H200, float32 in
-/// a row: 2^11 0.98 us, Shifted 1.12, Aligned 0.97 to 1.04; 2^12 1.13 and 1.11, 2^17 1.95 and 1.77.
+/// element. L1 then hands out four words in four times the time of one, but the lanes hand nothing on. H200, in a row:
+/// float32 2^8 1.06 us, Shifted 1.08, Aligned 1.04; 2^11 1.28, 1.28 and 1.23, but 2^12 1.42, 1.35 and 1.30; float64 2^7
+/// 1.08, 1.13 and 1.08; 2^10 1.30, 1.32 and 1.29.
 template <typename In, typename Acc, int kLoads>
 struct ByElement : Groups<ByElement<In, Acc, kLoads>, In, Acc, kLoads> {
   static constexpr int kSlack = 0;
