@@ -433,7 +433,7 @@ BOXED = {
 )
 @pytest.mark.parametrize("kind", BOXED.values(), ids=BOXED)
 def test_boxes_of_any_layout(kind: Kind, dtype: torch.dtype) -> None:
-    """By plans for GPUs so small that this is much data, whose boxes differ: wide types take them only now and then."""
+    """By plans for GPUs so small that this is much data, whose boxes differ; wide types take them only now and then."""
     for offset in (0, 3):
         memory = random_values(offset + math.prod(kind.shape), dtype)
         x, on_gpu = (kind.view(m[offset:].view(kind.shape)) for m in (memory, memory.cuda()))

@@ -1060,7 +1060,7 @@ struct Boxed {
   double cost;  // of an element
 };
 
-/// Family::boxes, or none if no box of some ten KiB holds runs.
+/// Family::boxes, or none if indices are not nested in memory, or there is no room for a box or for the nodes.
 ///
 /// A box grows from what a warp folds at once, or from all lines. Lines of one dimension less are tried too, in case
 /// those of as many as a table has room for leave none for others.
@@ -1075,7 +1075,7 @@ std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
   while (window < most_window && !have_room(p, window)) window *= 2;
   if (!have_room(p, window)) return std::nullopt;
 
-  // Five blocks a multiprocessor, or two for each of them.
+  // Room for five blocks a multiprocessor; of little data less, so that there are two boxes for each multiprocessor.
   const auto share = static_cast<int64_t>(bytes_of(p)) / (2 * multiprocessors);
   const int64_t room = std::clamp<int64_t>(share, 8 << 10, 42 << 10);
   BoxSearch search(room);
@@ -1114,14 +1114,17 @@ std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
   double cost = search.least();
   for (Draft wider = draft; 2 * wider.window <= most_window;) {
     wider.window *= 2;
-    const Box box = *lay_out(wider);
-    const double of_wider = cost_of(wider, box);
-    if (of_wider >= cost || shared_bytes(wider, box) > room) break;
-    cost = of_wider;
+    const auto box = lay_out(wider);  // not if it has more lines now than lie apart
+    if (!box || shared_bytes(wider, *box) > room || cost_of(wider, *box) >= cost) break;
+    cost = cost_of(wider, *box);
     draft.window = wider.window;
   }
-  for (int d = draft.line; d < draft.dims; ++d) {  // boxes of one size
-    draft.range[d] = ceil_div(draft.size[d], ceil_div(draft.size[d], draft.range[d]));
+  Draft even = draft;  // boxes of one size, unless smaller ranges leave gaps that break a run
+  for (int d = even.line; d < even.dims; ++d) {
+    even.range[d] = ceil_div(even.size[d], ceil_div(even.size[d], even.range[d]));
+  }
+  if (const auto box = lay_out(even); box && shared_bytes(even, *box) <= room) {
+    std::copy(even.range, even.range + even.dims, draft.range);
   }
   cost += kCostOfConflict * std::max(p.element_size, 4) / 4 * (spread(draft) - 1);
   const Box box = *lay_out(draft);
@@ -1160,8 +1163,9 @@ bool in_memory_order(const Strides& s) {
   return true;
 }
 
-/// The same for a plan that is not boxes, fitted to random layouts of 1 to 256 MiB, most of them within a third (H200).
-/// 0 if it is not to be replaced: staged tiles use what they read, and little data takes as long either way.
+/// What an element costs with a plan that is not boxes, in the same units, fitted to random layouts of 1 to 256 MiB,
+/// most of them within a third (H200). 0 if it is not to be replaced: staged tiles use what they read, and little data
+/// takes as long either way.
 double cost_of(const Problem& p, const Plan& plan, const std::optional<Lines>& lines, int multiprocessors) {
   constexpr double kLeastWaves = 1. / 16;  // about a MiB
   if (waves_of(p, multiprocessors) < kLeastWaves) return 0;
