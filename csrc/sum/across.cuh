@@ -11,7 +11,7 @@
 //
 // - Short lines (tiles.cuh): a block takes a tile of them in shared memory.
 //
-// - Where neither uses much of each sector, a block copies a box of memory, in runs (boxes.cuh).
+// - What these would read in pieces of sectors: a block copies a box of memory, in runs (boxes.cuh).
 //
 // What limits it: what a warp loads along long lines begins anywhere in a sector, and a fifth or more of the elements
 // are loaded twice, so that 1.6 times the bytes of float32 and 1.9 times those of float16 come from L2, at 70 to 86 %

@@ -1,14 +1,14 @@
-// Sums whose order runs across memory (across.cuh), where neither lines nor tiles of them use sectors in full: by boxes
-// of memory.
+// Sums whose order runs across memory (across.cuh), where lines, tiles or rows of single elements would read it in
+// pieces of sectors: by boxes of memory.
 //
 // A box is a product of ranges of indices, such that what it holds lies in runs of some hundred bytes. A block copies
 // these as they lie, by words of 16 bytes, and then reads from shared memory in the order.
 //
-// Lines are those of the innermost dimensions of the sum, Plan::line of them, and are in the box in whole. Of the next
-// dimension, from line to line, it has a range. So what it has of an output is sequences of leaves that follow each
-// other, one for each index that it has of the other dimensions, those of other outputs among them. The windows that
-// begin in a sequence are this box's; a warp folds a chunk of them at once. What they have behind it are some more
-// lines that are copied too, the halo, or, where the dimension ends, leaves that are loaded one by one.
+// Lines are those of the innermost dimensions of the sum, Plan::line of them, and are in the box as a whole. Of the
+// next dimension, from line to line, it has a range. So it has sequences of leaves that follow each other: one for each
+// index that it has of all other dimensions, also of those from output to output. The windows that begin in a sequence
+// are this box's; a warp folds a chunk of them at once. What they have behind it are some more lines that are copied
+// too, the halo, or, where the dimension ends, leaves that are loaded one by one.
 //
 // Where the elements of a line lie is a table in shared memory, which goes on beyond its end, so that no lane has to
 // ask whether a line ends between two of its leaves.
@@ -57,8 +57,8 @@ struct BoxTurn {
   unsigned jump;
 };
 
-/// Distances in shared memory are what they are in memory, modulo 16 bytes, so that runs are copied by words, and those
-/// of two runs never overlap.
+/// Distances in shared memory are what they are in memory, modulo 16 bytes, so that runs are copied by words, and the
+/// words of two runs never overlap.
 template <typename In, typename Acc>
 struct Boxes {
   const In* data;

@@ -49,8 +49,8 @@ enum class Family {
   narrow_columns,  // narrow_columns.cuh: 2 to 32 outputs side by side, in memory without a gap
   lines,           // across.cuh: the order runs across memory, along lines of many elements
   staged_tiles,    // tiles.cuh: the same along short lines, of which some hundred bytes lie side by side
-  tiles,           // tiles.cuh: along any other short lines
-  boxes,           // boxes.cuh: where neither uses much of each sector
+  tiles,           // tiles.cuh: along other short lines
+  boxes,           // boxes.cuh: what lines, tiles or rows of single elements would read in pieces of sectors
 };
 
 /// How the elements of an output lie, for Family::rows.

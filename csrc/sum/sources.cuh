@@ -18,9 +18,9 @@ namespace reduce_ops::sum {
 ///   row(i): that of output i;
 ///   group(row, g): what lies in group g; or groups() and whole_groups() of its own, where lanes share what they load;
 ///   at(row, i): the address of element i;
-///   whole(row, m): how many of the groups of the next m elements, which are the last ones, groups() may read without
-///     passing the end;
-///   kSlack: how many elements behind a group always suffice for that.
+///   whole(row, m): how many of the groups of the next m elements, which are the last ones, whole_groups() may read
+///     without passing the end;
+///   kSlack: how many elements behind a chunk groups() may read.
 template <typename Derived, typename InT, typename AccT, int kLoads>
 struct Groups {
   using In = InT;
