@@ -220,11 +220,6 @@ class Launcher {
     if (p_.family != Family::boxes) return false;
     const Problem& p = l_.problem;
     const Box& box = p_.box;
-    const int64_t length = count(p.reduced, 0, p_.line);
-    const int64_t lines = box.range[p_.line];
-    const int64_t chunk = p_.loads * kWarpSize;
-    const int64_t windows = (lines * length + p_.window - 1) / p_.window;  // of a sequence, at most
-    const unsigned chunks = blocks_for(windows * p_.window, chunk);        // likewise
     Boxes<In, Acc> b{.data = data(),
                      .end = data() + reach(p.kept) + reach(p.reduced) + 1,
                      .nodes = static_cast<Acc*>(l_.result),
@@ -233,10 +228,10 @@ class Launcher {
                      .window = static_cast<unsigned>(p_.window),
                      .bytes = static_cast<unsigned>(box.bytes),
                      .runs = static_cast<unsigned>(box.runs),
-                     .chunks = box.sequences * chunks,
+                     .chunks = static_cast<unsigned>(box.sequences * box.chunks),
                      .words = Divisor::of((box.run + 15 + 15) / 16),
-                     .per_sequence = Divisor::of(chunks),
-                     .length = Divisor::of(length),
+                     .per_sequence = Divisor::of(box.chunks),
+                     .length = Divisor::of(count(p.reduced, 0, p_.line)),
                      .step = static_cast<unsigned>(box.pitch[0]),
                      .across = static_cast<unsigned>(box.pitch[p_.line]),
                      .dims = p.reduced.dims + p.kept.dims,
@@ -268,10 +263,10 @@ class Launcher {
       const auto ends = static_cast<unsigned>(p.reduced.size[d].value * box.pitch[d]);
       b.turn[d] = {Divisor::of(count(p.reduced, 0, d + 1)), box.pitch[d + 1] - ends};
     }
-    const auto bytes =
-        static_cast<size_t>(box.bytes + b.chunks * kChunkBytes + box.runs * kRunBytes + (length + chunk) * kPlaceBytes);
-    static_assert(sizeof(Chunk<In, Acc>) == kChunkBytes && sizeof(uint2) == kRunBytes);
+    static_assert(sizeof(Chunk<In, Acc>) == kChunkBytes && sizeof(uint2) == kRunBytes &&
+                  sizeof(unsigned) == kPlaceBytes);
     const auto kernel = sum_boxes<In, Acc>;
+    const auto bytes = static_cast<size_t>(box.shared);
     allow_shared(kernel, bytes);
     start(kernel, static_cast<unsigned>(blocks), p_.threads, bytes, b, p_.loads);
     return true;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -932,9 +931,12 @@ int64_t box_chunk(const Draft& draft) {
   return chunk;
 }
 
+/// How many of these a sequence has, at most.
+int64_t chunks_of(const Draft& draft) { return ceil_div(draft.leaves(), box_chunk(draft)); }
+
 int64_t shared_bytes(const Draft& draft, const Box& box) {
   const int64_t places = draft.length() + box_chunk(draft);
-  const int64_t chunks = box.sequences * ceil_div(draft.leaves(), box_chunk(draft));
+  const int64_t chunks = box.sequences * chunks_of(draft);
   return box.bytes + chunks * kChunkBytes + int64_t{box.runs} * kRunBytes + places * kPlaceBytes;
 }
 
@@ -955,7 +957,7 @@ double cost_of(const Draft& draft, const Box& box) {
   const auto chunk = static_cast<double>(box_chunk(draft));
   const double bytes = static_cast<double>(box.runs) * (box.run + kSectorBytes);
   const double words = static_cast<double>(box.runs) * (box.run + 15) / 16;
-  const double chunks = box.sequences * std::ceil(static_cast<double>(draft.leaves()) / chunk);
+  const auto chunks = static_cast<double>(box.sequences * chunks_of(draft));
   const double behind = box.sequences * ends * static_cast<double>(draft.window) / 2;  // loaded one by one: they wait
   const double slots = box.sequences * static_cast<double>(draft.leaves());
   const double instructions = 12. * words + 30. * box.runs + 90. * chunks + 5 * slots + 4 * chunk * chunks +
@@ -1115,8 +1117,10 @@ std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
   for (Draft wider = draft; 2 * wider.window <= most_window;) {
     wider.window *= 2;
     const auto box = lay_out(wider);  // not if it has more lines now than lie apart
-    if (!box || shared_bytes(wider, *box) > room || cost_of(wider, *box) >= cost) break;
-    cost = cost_of(wider, *box);
+    if (!box || shared_bytes(wider, *box) > room) break;
+    const double of_wider = cost_of(wider, *box);
+    if (of_wider >= cost) break;
+    cost = of_wider;
     draft.window = wider.window;
   }
   Draft even = draft;  // boxes of one size, unless smaller ranges leave gaps that break a run
@@ -1127,7 +1131,9 @@ std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
     std::copy(even.range, even.range + even.dims, draft.range);
   }
   cost += kCostOfConflict * std::max(p.element_size, 4) / 4 * (spread(draft) - 1);
-  const Box box = *lay_out(draft);
+  Box box = *lay_out(draft);
+  box.chunks = static_cast<int>(chunks_of(draft));
+  box.shared = static_cast<int>(shared_bytes(draft, box));
   int64_t blocks = 1;
   for (int d = draft.line; d < draft.dims; ++d) {
     blocks *= ceil_div(draft.size[d], draft.range[d]);

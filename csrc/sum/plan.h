@@ -76,6 +76,8 @@ struct Box {
   int runs = 0;                   // at most
   int bytes = 0;                  // of all of them in shared memory, a multiple of 16
   int sequences = 0;              // of neighbouring lines of an output, at most
+  int chunks = 0;                 // that warps fold at once, of a sequence, at most
+  int shared = 0;                 // bytes of shared memory
 };
 
 /// One launch. What the numbers mean depends on the family; 0 where they mean nothing.
