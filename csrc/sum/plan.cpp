@@ -878,6 +878,12 @@ struct Draft {
   }
   /// Leaves of a sequence, in whole windows.
   int64_t leaves() const { return ceil_div(range[line] * length(), window) * window; }
+  /// Leaves that a warp folds at once.
+  int64_t chunk() const {
+    int64_t chunk = kWarpSize * most_box_loads(p.accumulate_size);
+    for (int loads = 8; loads >= 4 && leaves() <= loads * kWarpSize; loads /= 2) chunk = loads * kWarpSize;
+    return chunk;
+  }
 };
 
 /// The box of a draft, or none if its indices are not nested in memory.
@@ -921,23 +927,11 @@ std::optional<Box> lay_out(const Draft& draft) {
   box.runs = static_cast<int>(runs);
   box.bytes = static_cast<int>(ceil_div(bytes + 15 + 15, 16) * 16);
   box.sequences = static_cast<int>(draft.sequences());
+  box.chunks = static_cast<int>(ceil_div(draft.leaves(), draft.chunk()));
+  const int64_t chunks = int64_t{box.sequences} * box.chunks;
+  const int64_t places = draft.length() + draft.chunk();
+  box.shared = static_cast<int>(box.bytes + chunks * kChunkBytes + runs * kRunBytes + places * kPlaceBytes);
   return box;
-}
-
-/// Leaves that a warp folds at once.
-int64_t box_chunk(const Draft& draft) {
-  int64_t chunk = kWarpSize * most_box_loads(draft.p.accumulate_size);
-  for (int loads = 8; loads >= 4 && draft.leaves() <= loads * kWarpSize; loads /= 2) chunk = loads * kWarpSize;
-  return chunk;
-}
-
-/// How many of these a sequence has, at most.
-int64_t chunks_of(const Draft& draft) { return ceil_div(draft.leaves(), box_chunk(draft)); }
-
-int64_t shared_bytes(const Draft& draft, const Box& box) {
-  const int64_t places = draft.length() + box_chunk(draft);
-  const int64_t chunks = box.sequences * chunks_of(draft);
-  return box.bytes + chunks * kChunkBytes + int64_t{box.runs} * kRunBytes + places * kPlaceBytes;
 }
 
 /// What a byte from L2 costs, and one more lane of a warp in a bank, in instructions of a lane (H200).
@@ -954,10 +948,10 @@ double cost_of(const Draft& draft, const Box& box) {
     elements *= static_cast<double>(draft.size[d]) / static_cast<double>(boxes);
     if (d == draft.line) ends /= static_cast<double>(boxes);
   }
-  const auto chunk = static_cast<double>(box_chunk(draft));
+  const auto chunk = static_cast<double>(draft.chunk());
   const double bytes = static_cast<double>(box.runs) * (box.run + kSectorBytes);
   const double words = static_cast<double>(box.runs) * (box.run + 15) / 16;
-  const auto chunks = static_cast<double>(box.sequences * chunks_of(draft));
+  const double chunks = static_cast<double>(box.sequences) * box.chunks;
   const double behind = box.sequences * ends * static_cast<double>(draft.window) / 2;  // loaded one by one: they wait
   const double slots = box.sequences * static_cast<double>(draft.leaves());
   const double instructions = 12. * words + 30. * box.runs + 90. * chunks + 5 * slots + 4 * chunk * chunks +
@@ -995,7 +989,7 @@ class BoxSearch {
   /// What an element costs with a draft, or 0 if there is no such box, or no room for it. The cheapest one is kept.
   double consider(const Draft& draft) {
     const auto box = lay_out(draft);
-    if (!box || shared_bytes(draft, *box) > room_) return 0;
+    if (!box || box->shared > room_) return 0;
     const double cost = cost_of(draft, *box);
     if (!best_ || cost < least_) {
       best_.emplace(draft);
@@ -1047,7 +1041,7 @@ int spread(Draft& draft) {
     Draft wider = draft;
     for (wider.apart[d] = 1; wider.apart[d] <= 8; ++wider.apart[d]) {
       const auto box = lay_out(wider);
-      if (!box || box->run < kMinStagedRun || shared_bytes(wider, *box) > kMaxTileBytes / 2) continue;
+      if (!box || box->run < kMinStagedRun || box->shared > kMaxTileBytes / 2) continue;
       if (const int conflicts = conflicts_of(wider, *box); conflicts < fewest) {
         fewest = conflicts;
         draft.apart[d] = wider.apart[d];
@@ -1117,7 +1111,7 @@ std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
   for (Draft wider = draft; 2 * wider.window <= most_window;) {
     wider.window *= 2;
     const auto box = lay_out(wider);  // not if it has more lines now than lie apart
-    if (!box || shared_bytes(wider, *box) > room) break;
+    if (!box || box->shared > room) break;
     const double of_wider = cost_of(wider, *box);
     if (of_wider >= cost) break;
     cost = of_wider;
@@ -1127,13 +1121,11 @@ std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
   for (int d = even.line; d < even.dims; ++d) {
     even.range[d] = ceil_div(even.size[d], ceil_div(even.size[d], even.range[d]));
   }
-  if (const auto box = lay_out(even); box && shared_bytes(even, *box) <= room) {
+  if (const auto box = lay_out(even); box && box->shared <= room) {
     std::copy(even.range, even.range + even.dims, draft.range);
   }
   cost += kCostOfConflict * std::max(p.element_size, 4) / 4 * (spread(draft) - 1);
-  Box box = *lay_out(draft);
-  box.chunks = static_cast<int>(chunks_of(draft));
-  box.shared = static_cast<int>(shared_bytes(draft, box));
+  const Box box = *lay_out(draft);
   int64_t blocks = 1;
   for (int d = draft.line; d < draft.dims; ++d) {
     blocks *= ceil_div(draft.size[d], draft.range[d]);
@@ -1141,7 +1133,7 @@ std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
   }
   return Boxed{.plan = {.family = Family::boxes,
                         .threads = box.bytes >= 16 << 10 ? kBoxThreads : kBoxThreads / 2,
-                        .loads = static_cast<int>(box_chunk(draft) / kWarpSize),
+                        .loads = static_cast<int>(draft.chunk() / kWarpSize),
                         .segments = 1,
                         .line = draft.line,
                         .window = static_cast<int>(draft.window),
