@@ -615,6 +615,7 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], int | tuple[int, ...], Callable[[torch
     "permuted short rows": ((6, 5, 4, 33), 3, lambda x: x.permute(2, 1, 0, 3)),
     "permuted rows": ((6, 5, 4, 1300), 3, lambda x: x.permute(2, 1, 0, 3)),
     "apart": ((9, 3, 30, 30), (0, 2, 3), lambda x: x),
+    "few rows, apart": ((3, 2, 4004), (0, 1), lambda x: x.transpose(0, 1)),
     "channels_last": ((9, 30, 30, 3), (0, 2, 3), lambda x: x.permute(0, 3, 1, 2)),
     "transposed": ((257, 50), 1, lambda x: x.t()),
     "across": ((300, 2, 40), (0, 2), lambda x: x.permute(2, 1, 0)),

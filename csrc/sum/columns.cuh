@@ -222,13 +222,14 @@ __global__ void __launch_bounds__(kVector == 1 || (kOneStride && kVector * sizeo
   }
 }
 
-/// What a launch of few rows works on: n of them, `stride` elements apart.
+/// What a launch of few rows works on.
 template <typename In, typename Out>
 struct FewRows {
   const In* data;
   Out* result;
   int n;
-  int64_t stride;
+  int64_t offset[kFewRows];  // of the rows that a thread takes
+  int64_t part;              // from these to those of the column's next part
   ColumnOrder order;
 };
 
@@ -245,18 +246,18 @@ __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewR
   constexpr int kWidth = kWarpSize / kParts;
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t column = (thread / kWarpSize * kWidth + thread % kWidth) * kVector;
-  const int first = static_cast<int>(threadIdx.x % kWarpSize) / kWidth * kRows;
+  const int part = static_cast<int>(threadIdx.x % kWarpSize) / kWidth;
   const bool active = column < r.order.count;
   if (kParts == 1 && !active) return;  // other parts need their lanes for the shuffles
-  const int count = active ? r.n - first : 0;
-  const In* p = r.data + ((kSideBySide ? column : r.order.offset(column)) + first * r.stride);
+  const int count = active ? r.n - part * kRows : 0;
+  const In* p = r.data + ((kSideBySide ? column : r.order.offset(column)) + part * r.part);
   using Load = Pack<kVector, In>;
   Load pack[kRows] = {};
 #pragma unroll
   for (int k = 0; k < kRows; ++k) {
     // Five to eight rows past L1: 33.1 us for (8, 2^22), through it 35.4 (H200). With two or three it makes no
     // difference, but where they and the result lie does, up to 11 %. Single columns share sectors.
-    if (k < count) pack[k] = Load::template load</*kOnce=*/(kVector > 1 && kRows == kFewRows)>(p + k * r.stride);
+    if (k < count) pack[k] = Load::template load</*kOnce=*/(kVector > 1 && kRows == kFewRows)>(p + r.offset[k]);
   }
   auto sum = fold_packs_left<Acc>(pack, count);
 #pragma unroll
@@ -264,7 +265,7 @@ __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewR
 #pragma unroll
     for (int mask = kWidth; mask < kWarpSize; mask *= 2) sum.x[v] += shuffle_xor(sum.x[v], mask);
   }
-  if (!active || first > 0) return;
+  if (!active || part > 0) return;
   if (kSideBySide || r.order.places.dims == 1) {
     store_streaming<kVector>(r.result + column, sum.x);
   } else {

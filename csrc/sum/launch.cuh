@@ -155,13 +155,22 @@ class Launcher {
     if (p_.family != Family::few_rows || p_.vector != kVector || p_.loads != kRows) return false;
     if (p_.width != kWarpSize / kParts) return false;
     const Problem& p = l_.problem;
-    const FewRows<In, Out> rows{.data = data(),
-                                .result = result(),
-                                .n = static_cast<int>(p.n),
-                                .stride = p.reduced.stride[0],
-                                .order = column_order(p, p_.chunk)};
-    const auto kernel = p.columns.dims == 1 ? sum_few_rows<kVector, kRows, kParts, true, In, Acc, Out>
-                                            : sum_few_rows<kVector, kRows, kParts, false, In, Acc, Out>;
+    FewRows<In, Out> rows{.data = data(),
+                          .result = result(),
+                          .n = static_cast<int>(p.n),
+                          .offset = {},
+                          .part = kRows * p.reduced.stride[0],
+                          .order = column_order(p, p_.chunk)};
+    for (int row = 0; row < kRows; ++row) {
+      int64_t turn = row;
+      for (int d = 0; d < p.reduced.dims; ++d) {
+        rows.offset[row] += turn % p.reduced.size[d].value * p.reduced.stride[d];
+        turn /= p.reduced.size[d].value;
+      }
+    }
+    const bool side_by_side = p.columns.dims == 1 && p.columns.stride[0] == 1;
+    const auto kernel = side_by_side ? sum_few_rows<kVector, kRows, kParts, true, In, Acc, Out>
+                                     : sum_few_rows<kVector, kRows, kParts, false, In, Acc, Out>;
     start(kernel, blocks_for(rows.order.count * kParts, int64_t{p_.threads} * kVector), p_.threads, 0, rows);
     return true;
   }

@@ -232,11 +232,12 @@ std::optional<Plan> plan_few_rows(const Problem& p, int vector) {
   // 1.57, four columns a thread 1.68, but (4, 4096) 1.55 and 1.54 (H200).
   const bool little = p.n * p.outputs <= int64_t{1} << 19;
   const bool permuted = p.places.dims > 1;
-  if (p.kernels != Kernels::every || p.reduced.dims != 1) return std::nullopt;
-  if (p.columns.stride[0] != 1 && !permuted) return std::nullopt;
+  const bool one_stride = p.reduced.dims == 1;
+  if (p.kernels != Kernels::every || (!one_stride && p.n > kFewRows)) return std::nullopt;
   Plan plan{
       .family = Family::few_rows, .vector = 1, .loads = kFewRows, .tiles = 1, .chunk = chunk_of(p), .segments = 1};
-  if (p.n <= (little && !permuted ? kFewRows / 2 : kFewRows) && (vector == 1 || permuted || p.result_aligned)) {
+  const int64_t most = little && !permuted && one_stride ? kFewRows / 2 : kFewRows;
+  if (p.n <= most && (vector == 1 || permuted || p.result_aligned)) {
     plan.threads = 256;
     plan.width = kWarpSize;
     plan.vector = vector;
@@ -244,7 +245,7 @@ std::optional<Plan> plan_few_rows(const Problem& p, int vector) {
     return plan;
   }
   const int64_t parts = ceil_power(ceil_div(p.n, kFewRows));
-  if (parts > kMaxFewRowsParts || !little || permuted) return std::nullopt;
+  if (parts > kMaxFewRowsParts || !little || permuted || !one_stride) return std::nullopt;
   plan.threads = 64;
   plan.width = static_cast<int>(kWarpSize / parts);
   return plan;

@@ -45,7 +45,7 @@ enum class Family {
   small_rows,      // short_rows.cuh: some lanes an output
   staged_rows,     // short_rows.cuh: tiles of many outputs in shared memory
   columns,         // columns.cuh: outputs side by side
-  few_rows,        // columns.cuh, for up to 64 rows, or 8 of outputs that are permuted
+  few_rows,        // columns.cuh, for up to 64 rows, or 8 if not one stride apart, or of permuted outputs
   narrow_columns,  // narrow_columns.cuh: 2 to 32 outputs side by side, in memory without a gap
   lines,           // across.cuh: the order runs across memory, along lines of many elements
   staged_tiles,    // tiles.cuh: the same along short lines, of which some hundred bytes lie side by side
