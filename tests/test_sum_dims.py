@@ -615,6 +615,7 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], int | tuple[int, ...], Callable[[torch
     "permuted short rows": ((6, 5, 4, 33), 3, lambda x: x.permute(2, 1, 0, 3)),
     "permuted rows": ((6, 5, 4, 1300), 3, lambda x: x.permute(2, 1, 0, 3)),
     "apart": ((9, 3, 30, 30), (0, 2, 3), lambda x: x),
+    "split runs": ((40, 30, 37), (0, 1, 2), lambda x: x.transpose(0, 1)),
     "few rows, apart": ((3, 2, 4004), (0, 1), lambda x: x.transpose(0, 1)),
     "channels_last": ((9, 30, 30, 3), (0, 2, 3), lambda x: x.permute(0, 3, 1, 2)),
     "transposed": ((257, 50), 1, lambda x: x.t()),
@@ -642,7 +643,7 @@ def test_layouts_are_of_every_family() -> None:
         *("rows", "tiny_rows", "small_rows", "staged_rows", "columns", "few_rows", "narrow_columns"),
         *("lines", "staged_tiles", "tiles", "boxes"),
     }
-    assert rows == {"aligned", "shifted", "runs", "pitched", "strided"}
+    assert rows == {"aligned", "shifted", "runs", "split", "pitched", "strided"}
 
 
 @each_layout

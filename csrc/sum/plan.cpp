@@ -39,6 +39,17 @@ int64_t wave_of(int threads, int multiprocessors) { return int64_t{1024 / thread
 
 // ---- rows
 
+/// Layout::split, where that is faster than elements one by one: in three dimensions and more (700 random layouts of 16
+/// bits 1.23 times as fast in the geometric mean, 1040 of 32 and 64 bits 1.11), in two only long runs of small elements
+/// (int8 1.4, 16 bits 1.05, but 64 bits 0.9) (H100).
+bool are_split_runs(const Problem& p) {
+  const int64_t length = p.reduced.size[0].value;
+  if (p.kernels == Kernels::few || p.element_size >= 16 || p.reduced.stride[0] != 1) return false;
+  if (length * p.element_size < kSectorBytes || !Near<5>::holds(p.reduced)) return false;
+  if (p.kernels == Kernels::rows || !Near<2>::holds(p.reduced)) return true;
+  return p.element_size <= 2 && length >= 128 && p.n >= 2048;
+}
+
 Layout layout_of(const Problem& p) {
   const int group = 16 / p.element_size;
   const bool aligned = p.misalignment == 0 && strides_divide(p.kept, 0, group);
@@ -48,6 +59,7 @@ Layout layout_of(const Problem& p) {
   }
   const bool pitched = Near<2>::holds(p.reduced);
   if (pitched && p.kernels != Kernels::few && is_rows(p.reduced, group) && aligned) return Layout::runs;
+  if (are_split_runs(p)) return Layout::split;
   return pitched && p.kernels == Kernels::every ? Layout::pitched : Layout::strided;
 }
 
@@ -108,6 +120,11 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
       const int64_t warps = ceil_div(loads, kWarpSize * u);
       if (!has_kernels(u) || warps > (many || u > 2 ? 16 : 8)) continue;
       return plan({static_cast<int>(warps) * kWarpSize, u}, 1, 1);
+    }
+  }
+  if (layout == Layout::runs && many) {
+    for (const int u : {2, 4}) {
+      if (loads <= kWarpSize * u) return a_warp_each(u);
     }
   }
   if (layout == Layout::pitched && many) {
@@ -1250,7 +1267,7 @@ int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
   const auto wave = static_cast<int>(wave_of(plan.threads, multiprocessors));
   switch (plan.family) {
     case Family::rows: {
-      if (plan.layout == Layout::pitched || plan.layout == Layout::strided) return 0;
+      if (is_single(plan.layout) || plan.layout == Layout::split) return 0;
       const bool brief = plan.width == kWarpSize && !can_permute(plan.loads);  // kBrief of sum_warp
       if (plan.segments == 1) return p.outputs > 1 && waves >= 1.5 && !brief ? wave : 0;
       const bool little = p.outputs == 1 && waves <= 0.5;

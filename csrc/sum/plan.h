@@ -58,6 +58,7 @@ enum class Layout {
   aligned,  // in one run that starts at a multiple of 16 bytes, as does that of every output
   shifted,  // in one run that starts elsewhere
   runs,     // in runs of a multiple of 16 bytes that all start at a multiple of 16 bytes, one distance apart
+  split,    // in runs of 32 bytes or more that start anywhere, in up to five dimensions
   pitched,  // in two dimensions at any strides
   strided,  // anything else
 };
@@ -143,6 +144,7 @@ constexpr bool is_single(Layout layout) { return layout == Layout::pitched || la
 /// Loads that a lane has in flight where there are many blocks: 8 (H200, 1 GiB of float64: 237.6 us, with 4 240.0), or
 /// 16 of single elements, but no more than the registers have room for.
 constexpr int grid_loads(Layout layout, int accumulate_size) {
+  if (layout == Layout::split) return 4;
   if (accumulate_size > 8 || (accumulate_size > 4 && layout == Layout::strided)) return 4;
   return is_single(layout) && accumulate_size <= 4 ? 16 : 8;
 }
@@ -158,7 +160,7 @@ constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_s
 constexpr int most_block_loads(int accumulate_size) { return 2 * grid_loads(Layout::pitched, accumulate_size); }
 
 /// Threads of a block where there are many.
-constexpr int grid_threads(Layout layout) { return is_single(layout) ? 256 : 512; }
+constexpr int grid_threads(Layout layout) { return is_single(layout) || layout == Layout::split ? 256 : 512; }
 
 /// Bytes of an element of a shifted run: larger ones lie at multiples of 16.
 constexpr int kLargestShifted = 8;

@@ -49,6 +49,8 @@ std::string name_of(Layout layout) {
       return "shifted";
     case Layout::runs:
       return "runs";
+    case Layout::split:
+      return "split";
     case Layout::pitched:
       return "pitched";
     case Layout::strided:

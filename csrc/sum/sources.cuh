@@ -440,6 +440,45 @@ struct Runs : Groups<Runs<In, Acc, kLoads>, In, Acc, kLoads> {
   }
 };
 
+/// Runs of a group at least that start anywhere, in up to five dimensions: a group lies in one of them or in two. Its
+/// elements are loaded one by one, through L1, where a line stays until the last of them is; where they lie takes a
+/// division a turn for each group, or two, instead of one for each element.
+template <typename In, typename Acc, int kLoads>
+struct SplitRuns : Groups<SplitRuns<In, Acc, kLoads>, In, Acc, kLoads> {
+  static constexpr int kSlack = 0;
+  static constexpr uint32_t kCount = kPerLoad<In>;
+  using Row = const In*;
+
+  const In* a;
+  Strides kept;
+  AnyStrides reduced;  // near
+
+  SplitRuns(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
+  __device__ Row row(int64_t i) const { return a + kept.offset(i); }
+  __device__ Row at(Row row, int64_t i) const { return row + offset(static_cast<uint32_t>(i)); }
+  __device__ static int whole(Row, int m) { return m / static_cast<int>(kCount); }
+  __device__ uint4 group(Row row, int64_t g) const {
+    using Word = std::conditional_t<
+        sizeof(In) == 1, uint8_t,
+        std::conditional_t<sizeof(In) == 2, uint16_t, std::conditional_t<sizeof(In) == 4, uint32_t, uint2>>>;
+    static_assert(sizeof(In) == sizeof(Word));
+    const auto i = static_cast<uint32_t>(g * kCount);
+    const Divisor& length = reduced.in_more.length[0];
+    const uint32_t left = (length.divide(i) + 1) * static_cast<uint32_t>(length.value) - i;  // of the run
+    const In* const first = at(row, i);
+    const In* const second = left < kCount ? at(row, i + left) - left : first;
+    Word word[kCount];
+#pragma unroll
+    for (uint32_t k = 0; k < kCount; ++k) word[k] = __ldg(reinterpret_cast<const Word*>(k < left ? first : second) + k);
+    uint4 group;
+    memcpy(&group, word, sizeof group);
+    return group;
+  }
+
+ private:
+  __device__ int offset(uint32_t i) const { return reduced.few ? reduced.in_few.offset(i) : reduced.in_more.offset(i); }
+};
+
 /// Elements one by one, one a lane and load, in the row-major order of their index. Coalesced as far as the innermost
 /// stride allows. Offsets: one of those above.
 template <typename InT, typename AccT, int kLoads, typename Offsets>
