@@ -80,6 +80,7 @@ def test_layout() -> None:
     assert plan(meta(8, 16, 28, 28), [0, 2, 3]).layout == "runs"
     assert plan(meta(8, 16, 7, 7), [0, 2, 3]).layout == "pitched"
     assert plan(x[:, ::2], 1).layout == "pitched"
+    assert plan(meta(40, 30, 37).transpose(0, 1)).layout == "split"
     assert plan(meta(8, 16, 28, 28)[:, :, ::2, ::2], [0, 2, 3]).layout == "strided"
     assert plan(meta(2, 3, 2**31)[:, 0], [0, 1]).layout == "strided"  # too far for 32 bits
     assert plan(torch.empty(2**21)[1:]).layout == "shifted"
@@ -89,7 +90,7 @@ def test_layout() -> None:
     ("dtype", "layouts"),
     [
         (torch.float32, ["aligned", "shifted", "runs", "pitched", "strided"]),
-        (torch.int16, ["aligned", "shifted", "runs", "strided", "strided"]),
+        (torch.int16, ["aligned", "shifted", "runs", "split", "strided"]),
         (torch.uint16, ["aligned", "strided", "strided", "strided", "strided"]),
     ],
 )
@@ -99,6 +100,36 @@ def test_rarer_dtypes_have_fewer_kernels(dtype: torch.dtype, layouts: list[str])
     rows = [(meta(300, 4096, dtype=dtype), [1]), (meta(300, 4097, dtype=dtype), [1])]
     assert [plan(x, dim).layout for x, dim in [*rows, (images, [0, 2, 3]), (odd, [0, 2, 3])]] == layouts[:4]
     assert plan(odd[:, :, ::2, ::2], [0, 2, 3]).layout == layouts[4]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "layout"),
+    [
+        ((60, 40, 37), torch.complex64, "split"),
+        ((60, 40, 37), torch.complex128, "strided"),  # a load each
+        ((60, 40, 37), torch.uint32, "strided"),  # few kernels
+        ((60, 400, 5), torch.float64, "split"),
+        ((60, 7, 2**24), torch.float16, "strided"),  # too far for 32 bits
+    ],
+    ids=str,
+)
+def test_runs_that_start_anywhere(shape: tuple[int, int, int], dtype: torch.dtype, layout: str) -> None:
+    assert plan(meta(*shape, dtype=dtype).transpose(0, 1)[..., 1:]).layout == layout
+
+
+@pytest.mark.parametrize(
+    ("dtype", "planes", "layout"),
+    [
+        (torch.int8, (20, 5, 130), "split"),
+        (torch.bfloat16, (20, 5, 130), "split"),
+        (torch.float32, (20, 5, 130), "pitched"),
+        (torch.float16, (30, 5, 127), "pitched"),  # short runs
+        (torch.float16, (15, 5, 130), "pitched"),  # little of an output
+    ],
+    ids=str,
+)
+def test_planes_of_small_elements(dtype: torch.dtype, planes: tuple[int, int, int], layout: str) -> None:
+    assert plan(meta(*planes, dtype=dtype)[..., 1:], [0, 2]).layout == layout
 
 
 @pytest.mark.parametrize(
@@ -189,7 +220,7 @@ def test_order_across_memory(shape: tuple[int, int, int], family: str, at_once: 
 
 def test_a_run_of_a_few_elements_is_crossed_too() -> None:
     assert plan(meta(300, 200, 4).transpose(0, 1)).family == "lines"
-    assert plan(meta(300, 200, 8).transpose(0, 1)).layout == "strided"
+    assert plan(meta(300, 200, 8).transpose(0, 1)).layout == "split"
 
 
 def test_every_other_element_is_not_crossed() -> None:
@@ -210,6 +241,35 @@ def test_some_windows_have_room(dtype: torch.dtype, mib: int) -> None:
         lines = mib * 2**20 // dtype.itemsize // length
         if lines * length < 2**31:
             assert plan(meta(length, lines, dtype=dtype).t()).family in ("lines", "staged_tiles", "boxes"), length
+
+
+@pytest.mark.parametrize(
+    ("shape", "loads"), [((16, 300, 8), 2), ((16, 300, 16), 2), ((17, 300, 16), 4), ((33, 300, 16), 4)], ids=str
+)
+def test_a_warp_for_each_output_of_short_runs(shape: tuple[int, int, int], loads: int) -> None:
+    p = plan(meta(*shape), [0, 2])
+    n = shape[0] * shape[2]
+    if n > 512:
+        assert (p.layout, p.width) == ("runs", 0)
+    else:
+        assert (p.layout, p.threads, p.width, p.loads) == ("runs", 128, 32, loads)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "dims", "vector"),
+    [
+        ((2, 61, 45738, 3), (45738, 274428, 1, 91476), [0, 3], 1),  # in two dimensions
+        ((2, 1000, 4096, 3), (4096, 24576, 1, 8192), [0, 3], 8),
+        ((338, 2, 11002), (22004, 7437352, 2), 1, 1),  # of every other element
+    ],
+    ids=str,
+)
+def test_few_rows_that_lie_apart(
+    shape: tuple[int, ...], strides: tuple[int, ...], dims: int | list[int], vector: int
+) -> None:
+    size = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+    p = plan(meta(size, dtype=torch.float16).as_strided(shape, strides), dims)
+    assert (p.family, p.vector, p.loads) == ("few_rows", vector, 8)
 
 
 def test_lines_do_not_leave_the_second_wave_short() -> None:
@@ -296,6 +356,28 @@ def test_boxes_where_lines_use_little_of_each_sector(
 ) -> None:
     size = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
     assert plan(meta(size, dtype=torch.float16).as_strided(shape, strides), dims).family == "boxes"
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "dims", "dtype", "otherwise"),
+    [
+        ((2278, 5, 1697, 2), (3394, 7731532, 2, 1), [0, 1, 2], torch.bfloat16, "columns"),  # a word of them
+        ((22, 21264, 20), (1, 22, 467808), [0, 2], torch.float64, "columns"),  # across memory
+        ((592, 28766, 2), (57532, 2, 1), [0, 2], torch.float16, "rows"),  # pieces of four bytes
+        ((44, 32, 1482, 4), (189696, 5928, 4, 1), [1, 3], torch.float32, "rows"),  # of sixteen
+        ((10777, 12, 105, 4), (5040, 4, 48, 1), [0, 2, 3], torch.float32, "rows"),  # the same, of much for an output
+        ((176, 28820, 3), (1, 528, 176), [0, 2], torch.bfloat16, "staged_tiles"),  # of a KiB each
+        ((131, 2, 83865, 2), (1, 131, 524, 262), [0, 1, 3], torch.float32, "tiles"),  # of two
+    ],
+    ids=str,
+)
+def test_boxes_where_outputs_share_sectors(
+    shape: tuple[int, ...], strides: tuple[int, ...], dims: list[int], dtype: torch.dtype, otherwise: str
+) -> None:
+    x = meta(math.prod(shape), dtype=dtype).as_strided(shape, strides)
+    assert plan(x, dims).family == "boxes"
+    assert plan(x, dims, multiprocessors=100_000).family == otherwise  # little for so many
+    assert plan(x.to({2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]), dims).window == 0
 
 
 @pytest.mark.parametrize("step", [210, 240, 270])

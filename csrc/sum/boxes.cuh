@@ -1,5 +1,5 @@
-// Sums whose order runs across memory (across.cuh), where lines, tiles or rows of single elements would read it in
-// pieces of sectors: by boxes of memory.
+// Sums whose order runs across memory (across.cuh), or whose outputs share sectors, where other families would read it
+// in pieces of these: by boxes of memory.
 //
 // A box is a product of ranges of indices, such that what it holds lies in runs of some hundred bytes. A block copies
 // these as they lie, by words of 16 bytes, and then reads from shared memory in the order.

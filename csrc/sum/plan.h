@@ -32,6 +32,7 @@ struct Problem {
   int element_size;
   int accumulate_size;
   int misalignment;     // bytes from the last multiple of 16 to the first element
+  bool ordered;         // the order of addition shows in the sums; not in those of integers, which wrap
   bool result_aligned;  // the result begins at a multiple of 16 bytes
   Kernels kernels;
 };
@@ -50,7 +51,7 @@ enum class Family {
   lines,           // across.cuh: the order runs across memory, along lines of many elements
   staged_tiles,    // tiles.cuh: the same along short lines, of which some hundred bytes lie side by side
   tiles,           // tiles.cuh: along other short lines
-  boxes,           // boxes.cuh: what lines, tiles or rows of single elements would read in pieces of sectors
+  boxes,           // boxes.cuh: what other families would read in pieces of sectors
 };
 
 /// How the elements of an output lie, for Family::rows.

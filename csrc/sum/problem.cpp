@@ -30,7 +30,8 @@ bool describe(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate,
   const auto is_kept = [reduced](int64_t d) { return !reduced[d]; };
   if (!collapse(self.sizes(), self.strides(), is_reduced, p.reduced)) return false;
   if (!collapse(self.sizes(), self.strides(), is_kept, p.kept)) return false;
-  if (c10::isIntegralType(accumulate, /*includeBool=*/true)) p.reduced = in_order_of_memory(p.reduced);  // they wrap
+  p.ordered = !c10::isIntegralType(accumulate, /*includeBool=*/true);
+  if (!p.ordered) p.reduced = in_order_of_memory(p.reduced);
   order_by_stride(p.kept, p.columns, p.places);
   p.rows = in_order_of_memory(p.kept);
   p.outputs = result.numel();

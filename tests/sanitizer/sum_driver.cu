@@ -79,7 +79,8 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   p.outputs = s.outer * s.rows * s.columns / p.n;
   const auto is_reduced = [&s](int64_t d) { return s.reduces(d); };
   collapse(sizes, strides, is_reduced, p.reduced);
-  if (std::is_integral_v<Out>) p.reduced = in_order_of_memory(p.reduced);
+  p.ordered = !std::is_integral_v<Out>;
+  if (!p.ordered) p.reduced = in_order_of_memory(p.reduced);
   collapse(sizes, strides, [&](int64_t d) { return !is_reduced(d); }, p.kept);
   order_by_stride(p.kept, p.columns, p.places);
   p.rows = in_order_of_memory(p.kept);
@@ -245,6 +246,24 @@ int main(int argc, char** argv) {
     shapes.push_back({lines, rows, length, Over::outer_and_columns, 0, 1, 0, kOne, Held::rows_side_by_side});
     shapes.push_back({lines, rows, length, Over::outer_and_columns, 3, 1, 1, kOne, Held::turned});
   }
+  for (const auto [outer, rows, length] : std::vector<std::array<int, 3>>{
+           {40, 3, 37}, {7, 5, 131}, {300, 4, 9}, {5, 3, 1025}, {20, 3, 131}, {90, 11, 257}, {300, 30, 17}}) {
+    for (const int64_t offset : {0, 1}) {  // split runs
+      shapes.push_back({outer, rows, length, Over::everything, offset, 1, 3, 132, Held::rows_around});
+      shapes.push_back({outer, rows, length, Over::everything, offset, 1, 0, 8, Held::rows_around});
+      shapes.push_back({outer, rows, length, Over::outer_and_columns, offset, 1, 0});
+    }
+  }
+  for (const auto [outer, columns] : std::vector<std::pair<int64_t, int64_t>>{{20, 8}, {60, 8}, {20, 16}}) {
+    shapes.push_back({outer, 300, columns, Over::outer_and_columns, 0, 1, 0});  // runs, a warp an output
+  }
+  for (const auto [outer, rows, columns] :
+       std::vector<std::array<int, 3>>{{2, 3001, 3}, {4, 256, 2}, {2, 40004, 4}}) {  // few rows in two dimensions
+    shapes.push_back({outer, rows, columns, Over::outer_and_columns, 0, 1, 0, 132, Held::rows_side_by_side});
+    shapes.push_back({outer, rows, columns, Over::outer_and_columns, 1, 1, 1, 132, Held::rows_side_by_side});
+    shapes.push_back({outer, rows, columns, Over::outer_and_columns, 0, 2, 0, 132, Held::rows_side_by_side});
+  }
+  shapes.push_back({3000, 5, 20, Over::outer_and_columns, 0, 1, 0, /*multiprocessors=*/1, Held::rows_side_by_side});
   for (const int64_t length : {3, 9, 32, 33, 100, 128, 257, 1000, 1300, 5000}) {  // a permuted batch of rows
     shapes.push_back({7, 15, length, Over::columns, 0, 1, 0, 132, Held::rows_around});
     shapes.push_back({40, 15, length, Over::columns, 1, 1, 2, 132, Held::rows_around});
