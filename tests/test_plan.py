@@ -244,15 +244,21 @@ def test_some_windows_have_room(dtype: torch.dtype, mib: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "loads"), [((16, 300, 8), 2), ((16, 300, 16), 2), ((17, 300, 16), 4), ((33, 300, 16), 4)], ids=str
+    ("shape", "threads", "width", "loads"),
+    [
+        ((16, 300, 8), 128, 32, 2),
+        ((16, 300, 16), 128, 32, 2),
+        ((17, 300, 16), 128, 32, 4),
+        ((32, 300, 16), 128, 32, 4),
+        ((33, 300, 16), 128, 0, 4),
+    ],
+    ids=str,
 )
-def test_a_warp_for_each_output_of_short_runs(shape: tuple[int, int, int], loads: int) -> None:
+def test_a_warp_for_each_output_of_up_to_128_words_in_runs(
+    shape: tuple[int, int, int], threads: int, width: int, loads: int
+) -> None:
     p = plan(meta(*shape), [0, 2])
-    n = shape[0] * shape[2]
-    if n > 512:
-        assert (p.layout, p.width) == ("runs", 0)
-    else:
-        assert (p.layout, p.threads, p.width, p.loads) == ("runs", 128, 32, loads)
+    assert (p.layout, p.threads, p.width, p.loads) == ("runs", threads, width, loads)
 
 
 @pytest.mark.parametrize(
@@ -379,6 +385,20 @@ def test_boxes_where_outputs_share_sectors(
     assert plan(x, dims).family == "boxes"
     assert plan(x, dims, multiprocessors=100_000).family == otherwise  # little for so many
     assert plan(x.to({2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]), dims).window == 0
+
+
+@pytest.mark.parametrize(
+    ("view", "dims"),
+    [
+        (meta(2**21, 8)[:, :4], None),  # pieces of sectors of which no output uses the rest
+        (meta(2**23, 5)[:, 0], None),
+        (meta(12, 2**18, 8)[..., :4], [1, 2]),
+        (meta(2**14, 9 * 2**12, dtype=torch.float16)[:, ::9], 1),
+    ],
+    ids=["runs", "single", "batch", "steps"],
+)
+def test_no_boxes_where_outputs_share_no_sectors(view: torch.Tensor, dims: list[int] | int | None) -> None:
+    assert plan(view, dims).family == "rows"
 
 
 @pytest.mark.parametrize("step", [210, 240, 270])

@@ -76,10 +76,10 @@ class Launcher {
   /// The shapes of rows of more than one run, and of any where there are few kernels.
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool common_rows() const {
+    if (block<Source, 1024, 4, true>()) return true;
     if constexpr (kLayout == Layout::runs) {
       if (warp<Source, 2>() || warp<Source, 4>() || grid<Source, 256, 4, true>()) return true;
     }
-    if (block<Source, 1024, 4, true>()) return true;
     return grid<Source, grid_threads(kLayout), grid_loads(kLayout, sizeof(Acc)), true>();
   }
 

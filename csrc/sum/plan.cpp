@@ -40,8 +40,8 @@ int64_t wave_of(int threads, int multiprocessors) { return int64_t{1024 / thread
 // ---- rows
 
 /// Layout::split, where that is faster than elements one by one: in three dimensions and more (700 random layouts of 16
-/// bits 1.23 times as fast in the geometric mean, 1040 of 32 and 64 bits 1.11), in two only long runs of small elements
-/// (int8 1.4, 16 bits 1.05, but 64 bits 0.9) (H100).
+/// bits 1.23 times as fast in the geometric mean, 1040 of 32 and 64 bits 1.11), in two, where kernels are not fewer,
+/// only long runs of small elements (int8 1.4, 16 bits 1.05, but 64 bits 0.9) (H100).
 bool are_split_runs(const Problem& p) {
   const int64_t length = p.reduced.size[0].value;
   if (p.kernels == Kernels::few || p.element_size >= 16 || p.reduced.stride[0] != 1) return false;
@@ -264,7 +264,8 @@ std::optional<Plan> plan_few_rows(const Problem& p, int vector) {
     return plan;
   }
   const int64_t parts = ceil_power(ceil_div(p.n, kFewRows));
-  if (parts > kMaxFewRowsParts || !little || permuted || !one_stride) return std::nullopt;
+  const bool side_by_side = p.columns.stride[0] == 1 && !permuted;
+  if (parts > kMaxFewRowsParts || !little || !side_by_side || !one_stride) return std::nullopt;
   plan.threads = 64;
   plan.width = static_cast<int>(kWarpSize / parts);
   return plan;
@@ -1208,29 +1209,31 @@ double cost_of_rows(const Problem& p, const Plan& plan, double waves) {
     const double turns = 1 / static_cast<double>(p.reduced.size[0].value);
     return (9.5 * p.element_size / used + 17) * (1 + 6 * turns);
   }
-  // Each output reads for itself the sectors that its pieces lie in: from memory, if there is much of that, which
-  // brings two where no other output is there to use the second. 114 layouts 1.5 times as fast by boxes (H100).
-  if (waves < 1 || used == 1) return 0;
+  // Outputs that share sectors read these each for itself: from memory, if there is much of that, and at twice the
+  // price if outputs are so long that they come one after the other. 114 layouts 1.5 times as fast by boxes (H100).
+  const bool shared = distance(p.columns.stride[0]) < static_cast<uint64_t>(kSectorBytes / p.element_size - 1);
+  if (waves < 1 || used == 1 || !shared) return 0;
   return (plan.segments > 1 && p.reduced.stride[0] == 1 ? 2 : 1) * least_cost(p) / used;
 }
 
 double cost_of_columns(const Problem& p, double waves) {
   const Strides& r = p.reduced;
-  if (in_memory_order(r)) return 0;
+  if (in_memory_order(r) || p.columns.stride[0] == 0) return 0;
   const uint64_t apart = distance(p.columns.stride[0]);
   const bool across = std::any_of(r.stride, r.stride + r.dims, [&](int64_t s) { return distance(s) < apart; });
   // Each lane reads sectors of its own, of which smaller elements are in L1 when the order comes back to them: 63
   // layouts of 8 bytes 1.14 times as fast by boxes, 82 of less 0.94 (H100).
   if (across) return p.element_size >= 8 ? 4.5 * least_cost(p) : 0;
   // Pieces of all columns, of which the sectors around are gone when the order comes to the next one, if there is more
-  // than L2 holds: 116 layouts 1.05 times as fast by boxes, 20 of 41 that were under half of torch.sum's speed no
-  // longer are (H100).
+  // than L2 holds: 116 layouts 1.05 times as fast by boxes, 20 of them no longer under half of torch.sum's speed
+  // (H100).
   if (p.columns.dims > 1 || waves < 2) return 0;
   const int64_t piece = p.columns.size[0].value * std::abs(p.columns.stride[0]) * p.element_size;
   return 240. / static_cast<double>(std::max<int64_t>(piece, 2 * kSectorBytes)) * least_cost(p);
 }
 
-/// Fitted to random layouts of 1 to 256 MiB, most of them within a third (H200).
+/// Fitted to random layouts of 1 to 256 MiB: lines, tiles and single elements, most of them within a third (H200), and
+/// for the rest how dear a box may be (H100).
 double cost_of(const Problem& p, const Plan& plan, const std::optional<Lines>& lines, int multiprocessors) {
   constexpr double kLeastWaves = 1. / 16;  // about a MiB; less takes as long either way
   const double waves = waves_of(p, multiprocessors);
