@@ -161,13 +161,7 @@ class Launcher {
                           .offset = {},
                           .part = kRows * p.reduced.stride[0],
                           .order = column_order(p, p_.chunk)};
-    for (int row = 0; row < kRows; ++row) {
-      int64_t turn = row;
-      for (int d = 0; d < p.reduced.dims; ++d) {
-        rows.offset[row] += turn % p.reduced.size[d].value * p.reduced.stride[d];
-        turn /= p.reduced.size[d].value;
-      }
-    }
+    for (int row = 0; row < kRows; ++row) rows.offset[row] = p.reduced.offset_of_large(row);
     const bool side_by_side = p.columns.dims == 1 && p.columns.stride[0] == 1;
     const auto kernel = side_by_side ? sum_few_rows<kVector, kRows, kParts, true, In, Acc, Out>
                                      : sum_few_rows<kVector, kRows, kParts, false, In, Acc, Out>;

@@ -1313,7 +1313,7 @@ int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
   const auto wave = static_cast<int>(wave_of(plan.threads, multiprocessors));
   switch (plan.family) {
     case Family::rows: {
-      if (is_single(plan.layout) || plan.layout == Layout::split) return 0;
+      if (is_by_element(plan.layout)) return 0;
       const bool brief = plan.width == kWarpSize && !can_permute(plan.loads);  // kBrief of sum_warp
       if (plan.segments == 1) return p.outputs > 1 && waves >= 1.5 && !brief ? wave : 0;
       const bool little = p.outputs == 1 && waves <= 0.5;

@@ -142,8 +142,12 @@ static_assert(kMaxBlocks <= max_slots(16));
 /// Whether a load is of a single element.
 constexpr bool is_single(Layout layout) { return layout == Layout::pitched || layout == Layout::strided; }
 
+/// Whether elements are loaded one by one, alone or a group at once.
+constexpr bool is_by_element(Layout layout) { return is_single(layout) || layout == Layout::split; }
+
 /// Loads that a lane has in flight where there are many blocks: 8 (H200, 1 GiB of float64: 237.6 us, with 4 240.0), or
-/// 16 of single elements, but no more than the registers have room for.
+/// 16 of single elements, but no more than the registers have room for: 4 of groups whose elements are loaded one by
+/// one.
 constexpr int grid_loads(Layout layout, int accumulate_size) {
   if (layout == Layout::split) return 4;
   if (accumulate_size > 8 || (accumulate_size > 4 && layout == Layout::strided)) return 4;
@@ -161,7 +165,7 @@ constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_s
 constexpr int most_block_loads(int accumulate_size) { return 2 * grid_loads(Layout::pitched, accumulate_size); }
 
 /// Threads of a block where there are many.
-constexpr int grid_threads(Layout layout) { return is_single(layout) || layout == Layout::split ? 256 : 512; }
+constexpr int grid_threads(Layout layout) { return is_by_element(layout) ? 256 : 512; }
 
 /// Bytes of an element of a shifted run: larger ones lie at multiples of 16.
 constexpr int kLargestShifted = 8;

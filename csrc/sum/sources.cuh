@@ -271,6 +271,22 @@ struct Shifted : Groups<Shifted<In, Acc, kLoads>, In, Acc, kLoads> {
   }
 };
 
+/// A group of elements that are loaded one by one, through L1, where a line stays until the last of them is: the k-th
+/// is at at(k).
+template <typename In, typename At>
+__device__ uint4 load_each(const At& at) {
+  using Word = std::conditional_t<
+      sizeof(In) == 1, uint8_t,
+      std::conditional_t<sizeof(In) == 2, uint16_t, std::conditional_t<sizeof(In) == 4, uint32_t, uint2>>>;
+  static_assert(sizeof(In) == sizeof(Word));
+  Word word[kPerLoad<In>];
+#pragma unroll
+  for (int k = 0; k < kPerLoad<In>; ++k) word[k] = __ldg(reinterpret_cast<const Word*>(at(k)));
+  uint4 group;
+  memcpy(&group, word, sizeof group);
+  return group;
+}
+
 /// One such output of at most 2^11 elements of 4 bytes or 2^10 of 8: each lane loads its own groups, element by
 /// element. L1 then hands out four words in four times the time of one, but the lanes hand nothing on. H200, in a row:
 /// float32 2^8 1.06 us, Shifted 1.08, Aligned 1.04; 2^11 1.28, 1.28 and 1.23, but 2^12 1.42, 1.35 and 1.30; float64 2^7
@@ -287,17 +303,9 @@ struct ByElement : Groups<ByElement<In, Acc, kLoads>, In, Acc, kLoads> {
   __device__ static const In* at(Row row, int64_t i) { return row + i; }
   __device__ static int whole(Row, int m) { return m / kPerLoad<In>; }
 
-  /// Through L1, where a line stays until the last of its elements is loaded.
   __device__ static uint4 group(Row row, int64_t g) {
-    using Word = std::conditional_t<sizeof(In) == 4, uint32_t, uint2>;
-    static_assert(sizeof(In) == sizeof(Word));
-    const auto* p = reinterpret_cast<const Word*>(row + g * kPerLoad<In>);
-    Word word[kPerLoad<In>];
-#pragma unroll
-    for (int i = 0; i < kPerLoad<In>; ++i) word[i] = __ldg(p + i);
-    uint4 group;
-    memcpy(&group, word, sizeof group);
-    return group;
+    const In* const first = row + g * kPerLoad<In>;
+    return load_each<In>([&](int k) { return first + k; });
   }
 };
 
@@ -440,13 +448,11 @@ struct Runs : Groups<Runs<In, Acc, kLoads>, In, Acc, kLoads> {
   }
 };
 
-/// Runs of a group at least that start anywhere, in up to five dimensions: a group lies in one of them or in two. Its
-/// elements are loaded one by one, through L1, where a line stays until the last of them is; where they lie takes a
-/// division a turn for each group, or two, instead of one for each element.
+/// Runs of a group at least that start anywhere, in up to five dimensions: a group lies in one of them or in two. So
+/// where its elements lie takes a division a turn, or two, instead of one for each element.
 template <typename In, typename Acc, int kLoads>
 struct SplitRuns : Groups<SplitRuns<In, Acc, kLoads>, In, Acc, kLoads> {
   static constexpr int kSlack = 0;
-  static constexpr uint32_t kCount = kPerLoad<In>;
   using Row = const In*;
 
   const In* a;
@@ -455,24 +461,15 @@ struct SplitRuns : Groups<SplitRuns<In, Acc, kLoads>, In, Acc, kLoads> {
 
   SplitRuns(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
   __device__ Row row(int64_t i) const { return a + kept.offset(i); }
-  __device__ Row at(Row row, int64_t i) const { return row + offset(static_cast<uint32_t>(i)); }
-  __device__ static int whole(Row, int m) { return m / static_cast<int>(kCount); }
+  __device__ const In* at(Row row, int64_t i) const { return row + offset(static_cast<uint32_t>(i)); }
+  __device__ static int whole(Row, int m) { return m / kPerLoad<In>; }
   __device__ uint4 group(Row row, int64_t g) const {
-    using Word = std::conditional_t<
-        sizeof(In) == 1, uint8_t,
-        std::conditional_t<sizeof(In) == 2, uint16_t, std::conditional_t<sizeof(In) == 4, uint32_t, uint2>>>;
-    static_assert(sizeof(In) == sizeof(Word));
-    const auto i = static_cast<uint32_t>(g * kCount);
+    const auto i = static_cast<uint32_t>(g * kPerLoad<In>);
     const Divisor& length = reduced.in_more.length[0];
     const uint32_t left = (length.divide(i) + 1) * static_cast<uint32_t>(length.value) - i;  // of the run
     const In* const first = at(row, i);
-    const In* const second = left < kCount ? at(row, i + left) - left : first;
-    Word word[kCount];
-#pragma unroll
-    for (uint32_t k = 0; k < kCount; ++k) word[k] = __ldg(reinterpret_cast<const Word*>(k < left ? first : second) + k);
-    uint4 group;
-    memcpy(&group, word, sizeof group);
-    return group;
+    const In* const second = left < kPerLoad<In> ? at(row, i + left) - left : first;
+    return load_each<In>([&](unsigned k) { return (k < left ? first : second) + k; });
   }
 
  private:

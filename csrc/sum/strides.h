@@ -56,7 +56,7 @@ struct Strides {
   }
 
   /// Not inlined: a 64-bit division is some hundred instructions, which would crowd out the loops that ask for offsets.
-  __device__ __noinline__ int64_t offset_of_large(int64_t index) const {
+  __host__ __device__ __noinline__ int64_t offset_of_large(int64_t index) const {
     int64_t offset = 0;
     for (int d = 0; d < dims - 1; ++d) {
       const int64_t quotient = index / size[d].value;
