@@ -457,11 +457,11 @@ struct SplitRuns : Groups<SplitRuns<In, Acc, kLoads>, In, Acc, kLoads> {
 
   const In* a;
   Strides kept;
-  AnyStrides reduced;  // near
+  NearStrides reduced;
 
   SplitRuns(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
   __device__ Row row(int64_t i) const { return a + kept.offset(i); }
-  __device__ const In* at(Row row, int64_t i) const { return row + offset(static_cast<uint32_t>(i)); }
+  __device__ const In* at(Row row, int64_t i) const { return row + reduced.offset(static_cast<uint32_t>(i)); }
   __device__ static int whole(Row, int m) { return m / kPerLoad<In>; }
   __device__ uint4 group(Row row, int64_t g) const {
     const auto i = static_cast<uint32_t>(g * kPerLoad<In>);
@@ -471,9 +471,6 @@ struct SplitRuns : Groups<SplitRuns<In, Acc, kLoads>, In, Acc, kLoads> {
     const In* const second = left < kPerLoad<In> ? at(row, i + left) - left : first;
     return load_each<In>([&](unsigned k) { return (k < left ? first : second) + k; });
   }
-
- private:
-  __device__ int offset(uint32_t i) const { return reduced.few ? reduced.in_few.offset(i) : reduced.in_more.offset(i); }
 };
 
 /// Elements one by one, one a lane and load, in the row-major order of their index. Coalesced as far as the innermost

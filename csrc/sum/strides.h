@@ -234,16 +234,25 @@ struct Near {
 #endif
 };
 
-/// The same of elements that lie anywhere, Near or not.
-struct AnyStrides {
-  Strides far;
-  bool few;   // up to three dimensions, and near
-  bool near;  // up to five
+/// The same in up to five dimensions, or with fewer divisions in up to three.
+struct NearStrides {
+  bool few;  // up to three
   Near<3> in_few;
   Near<5> in_more;
 
-  explicit AnyStrides(const Strides& s)
-      : far(s), few(Near<3>::holds(s)), near(Near<5>::holds(s)), in_few(s), in_more(s) {}
+  explicit NearStrides(const Strides& s) : few(Near<3>::holds(s)), in_few(s), in_more(s) {}
+
+#ifdef __CUDACC__
+  __device__ int offset(uint32_t i) const { return few ? in_few.offset(i) : in_more.offset(i); }
+#endif
+};
+
+/// The same of elements that lie anywhere, near or not.
+struct AnyStrides : NearStrides {
+  bool near;
+  Strides far;
+
+  explicit AnyStrides(const Strides& s) : NearStrides(s), near(Near<5>::holds(s)), far(s) {}
 
 #ifdef __CUDACC__
   __device__ int64_t offset_of_small(uint32_t i) const { return near ? in_more.offset(i) : far.offset_of_small(i); }
