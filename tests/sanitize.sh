@@ -12,25 +12,32 @@ compile() {
   nvcc -std=c++20 -O3 -lineinfo -arch=native --threads 4 -Icsrc -o "$build/$1" "tests/sanitizer/$1.cu" "${@:2}"
 }
 
-# check DRIVER LARGEST_N_FOR_RACECHECK SOURCE...: the driver passes, and no tool reports anything on it
+# under TOOL DRIVER LARGEST_N_FOR_RACECHECK: the tool reports nothing on the driver
+under() {
+  local tool=$1 driver=$2 largest=600000 options=() log="$build/$2.$1.log"
+  case $tool in
+    memcheck) options=(--leak-check full) ;;
+    racecheck) options=(--racecheck-report all) largest=$3 ;; # shared memory only: large grids add nothing
+  esac
+  echo "$tool $driver" >&2
+  if ! compute-sanitizer --tool "$tool" --error-exitcode 3 "${options[@]}" "$build/$driver" "$largest" >"$log" 2>&1 ||
+    ! grep -qE 'SUMMARY: 0 (errors|hazards)' "$log"; then
+    cat "$log"
+    return 1
+  fi
+}
+
+# check DRIVER LARGEST_N_FOR_RACECHECK SOURCE...: the driver passes, also under every tool
 check() {
-  local driver=$1 tool largest options log
+  local driver=$1 tools=() tool failed=0
   compile "$driver" "${@:3}"
   "$build/$driver"
   for tool in memcheck initcheck synccheck racecheck; do
-    largest=600000 options=()
-    case $tool in
-      memcheck) options=(--leak-check full) ;;
-      racecheck) options=(--racecheck-report all) largest=$2 ;; # shared memory only: large grids add nothing
-    esac
-    echo "$tool $driver" >&2
-    log="$build/$driver.$tool.log"
-    if ! compute-sanitizer --tool "$tool" --error-exitcode 3 "${options[@]}" "$build/$driver" "$largest" >"$log" 2>&1 ||
-      ! grep -qE 'SUMMARY: 0 (errors|hazards)' "$log"; then
-      cat "$log"
-      exit 1
-    fi
+    under "$tool" "$driver" "$2" &
+    tools+=($!)
   done
+  for tool in "${tools[@]}"; do wait "$tool" || failed=1; done
+  return "$failed"
 }
 
 # Hazards within a warp are reported as warnings, hence "hazards", not "errors".
@@ -42,7 +49,7 @@ check_that_racecheck_bites() {
   if ! grep -qE 'RACECHECK SUMMARY: [1-9][0-9]* hazard' "$log"; then
     cat "$log"
     echo "racecheck did not see the race in v4 without __syncwarp()" >&2
-    exit 1
+    return 1
   fi
 }
 

@@ -246,6 +246,11 @@ int main(int argc, char** argv) {
     shapes.push_back({lines, rows, length, Over::outer_and_columns, 0, 1, 0, kOne, Held::rows_side_by_side});
     shapes.push_back({lines, rows, length, Over::outer_and_columns, 3, 1, 1, kOne, Held::turned});
   }
+  for (const int64_t offset : {0, 3}) {  // boxes where outputs share sectors, float32 and float64
+    shapes.push_back({200, 100, 2, Over::outer_and_columns, offset, 1, 1, /*multiprocessors=*/1});
+    shapes.push_back({500, 60, 3, Over::outer_and_columns, offset, 1, 0, /*multiprocessors=*/1});
+    shapes.push_back({22, 500, 20, Over::outer_and_columns, offset, 1, 1, /*multiprocessors=*/1, Held::turned});
+  }
   for (const auto [outer, rows, length] : std::vector<std::array<int, 3>>{
            {40, 3, 37}, {7, 5, 131}, {300, 4, 9}, {5, 3, 1025}, {20, 3, 131}, {90, 11, 257}, {300, 30, 17}}) {
     for (const int64_t offset : {0, 1}) {  // split runs
