@@ -15,7 +15,8 @@
 //
 // Why it is fast: memory is read once, in whole sectors. (15, 5, 79092, 22) float16, held (22, 5, 79092, 15), is 128 us
 // where tiles of lines, whose neighbours lie 15 elements apart, take 894, and a kernel that only reads 69 (H200).
-// What limits it: some 17 instructions an element, of which 12 fold, and in small boxes what there is to set up.
+// What limits it: 20 to 30 instructions an element, of which 13 fold and 3 copy, and that blocks of little data all
+// copy at first and fold then, so that instructions are issued in 28 to 52 % of the clocks (Nsight Compute, H100).
 
 #pragma once
 
