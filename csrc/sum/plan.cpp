@@ -1257,8 +1257,8 @@ double cost_of(const Problem& p, const Plan& plan, const std::optional<Lines>& l
 }
 
 /// Family::boxes instead of a plan that leaves much of each sector unused, or whose blocks wait longer than they work.
-/// Estimates are right within a half: of 4022 layouts one in fourteen takes boxes, 1.3 times as fast in the geometric
-/// mean and up to 7, one in eight of them more than 10 % slower.
+/// Estimates are right within a half: of 4022 layouts along lines, in tiles or of single elements, one in fourteen
+/// takes boxes, 1.3 times as fast in the geometric mean and up to 7, one in eight of them more than 10 % slower.
 std::optional<Plan> plan_boxes_instead(const Problem& p, const Plan& plan, const std::optional<Lines>& lines,
                                        int multiprocessors) {
   constexpr double kMargin = 1.5;
