@@ -122,14 +122,10 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
       return plan({static_cast<int>(warps) * kWarpSize, u}, 1, 1);
     }
   }
-  if (layout == Layout::runs && many) {
-    for (const int u : {2, 4}) {
-      if (loads <= kWarpSize * u) return a_warp_each(u);
-    }
-  }
-  if (layout == Layout::pitched && many) {
+  if ((layout == Layout::runs || layout == Layout::pitched) && many) {
     // (24059, 334)[:, ::2] of bfloat16 takes 17.4 us by a warp each, 32.4 by a block of 128 threads (H200).
-    for (const int u : {grid.loads / 2, grid.loads}) {
+    const int most = layout == Layout::runs ? 4 : grid.loads;
+    for (const int u : {most / 2, most}) {
       if (loads <= kWarpSize * u) return a_warp_each(u);
     }
   }

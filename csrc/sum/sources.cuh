@@ -429,46 +429,45 @@ struct Anywhere : AnyStrides {
   }
 };
 
-/// Runs of a multiple of 16 bytes, each starting at a multiple of 16 bytes, such as the planes of one channel.
-template <typename In, typename Acc, int kLoads>
-struct Runs : Groups<Runs<In, Acc, kLoads>, In, Acc, kLoads> {
+/// Runs of an output, found by 32-bit divisions. Offsets: Near or NearStrides, where an element lies. Derived: where a
+/// group is loaded from.
+template <typename Derived, typename In, typename Acc, int kLoads, typename Offsets>
+struct ManyRuns : Groups<Derived, In, Acc, kLoads> {
   static constexpr int kSlack = 0;
   using Row = const In*;
 
   const In* a;
   Strides kept;
-  Near<2> reduced;
+  Offsets reduced;
 
-  Runs(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
+  ManyRuns(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
   __device__ Row row(int64_t i) const { return a + kept.offset(i); }
   __device__ const In* at(Row row, int64_t i) const { return row + reduced.offset(static_cast<uint32_t>(i)); }
   __device__ static int whole(Row, int m) { return m / kPerLoad<In>; }
-  __device__ uint4 group(Row row, int64_t g) const {
-    return load_once(reinterpret_cast<const uint4*>(at(row, g * kPerLoad<In>)));
+};
+
+/// Runs of a multiple of 16 bytes, each starting at a multiple of 16 bytes, such as the planes of one channel.
+template <typename In, typename Acc, int kLoads>
+struct Runs : ManyRuns<Runs<In, Acc, kLoads>, In, Acc, kLoads, Near<2>> {
+  using Runs::ManyRuns::ManyRuns;
+
+  __device__ uint4 group(const In* row, int64_t g) const {
+    return load_once(reinterpret_cast<const uint4*>(this->at(row, g * kPerLoad<In>)));
   }
 };
 
 /// Runs of a group at least that start anywhere, in up to five dimensions: a group lies in one of them or in two. So
 /// where its elements lie takes a division a turn, or two, instead of one for each element.
 template <typename In, typename Acc, int kLoads>
-struct SplitRuns : Groups<SplitRuns<In, Acc, kLoads>, In, Acc, kLoads> {
-  static constexpr int kSlack = 0;
-  using Row = const In*;
+struct SplitRuns : ManyRuns<SplitRuns<In, Acc, kLoads>, In, Acc, kLoads, NearStrides> {
+  using SplitRuns::ManyRuns::ManyRuns;
 
-  const In* a;
-  Strides kept;
-  NearStrides reduced;
-
-  SplitRuns(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
-  __device__ Row row(int64_t i) const { return a + kept.offset(i); }
-  __device__ const In* at(Row row, int64_t i) const { return row + reduced.offset(static_cast<uint32_t>(i)); }
-  __device__ static int whole(Row, int m) { return m / kPerLoad<In>; }
-  __device__ uint4 group(Row row, int64_t g) const {
+  __device__ uint4 group(const In* row, int64_t g) const {
     const auto i = static_cast<uint32_t>(g * kPerLoad<In>);
-    const Divisor& length = reduced.in_more.length[0];
+    const Divisor& length = this->reduced.in_more.length[0];
     const uint32_t left = (length.divide(i) + 1) * static_cast<uint32_t>(length.value) - i;  // of the run
-    const In* const first = at(row, i);
-    const In* const second = left < kPerLoad<In> ? at(row, i + left) - left : first;
+    const In* const first = this->at(row, i);
+    const In* const second = left < kPerLoad<In> ? this->at(row, i + left) - left : first;
     return load_each<In>([&](unsigned k) { return (k < left ? first : second) + k; });
   }
 };
