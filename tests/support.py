@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -166,6 +168,54 @@ def gpu_memory_taken(call: Callable[[], object], calls: int = 20) -> int:
         call()
     torch.cuda.synchronize()
     return free - torch.cuda.mem_get_info()[0]
+
+
+OCCUPY = """
+extern "C" __global__ void occupy(volatile int* started, const volatile int* released) {
+  started[blockIdx.x] = 1;
+  for (int ms = 0; ms < 30000 && !*released; ++ms) __nanosleep(1000000);
+}
+"""
+MARK_OWN = """
+extern "C" __global__ void mark_own(int* marks) {
+  unsigned multiprocessor;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
+  marks[multiprocessor] = 1;
+}
+"""
+
+
+@contextlib.contextmanager
+def one_multiprocessor() -> Iterator[None]:
+    """Leave one multiprocessor of the GPU to what runs inside; blocks that take all shared memory keep the others busy.
+
+    Call everything once before: while a kernel is loaded, or memory allocated, CUDA may wait for the whole device.
+    """
+    gpu = torch.cuda.get_device_properties()
+    occupy = torch.cuda._compile_kernel(OCCUPY, "occupy")
+    mark_own = torch.cuda._compile_kernel(MARK_OWN, "mark_own")
+    marks = torch.zeros(gpu.multi_processor_count, dtype=torch.int32, device="cuda")
+    started = torch.zeros(gpu.multi_processor_count - 1, dtype=torch.int32, pin_memory=True)
+    released = torch.zeros(1, dtype=torch.int32, pin_memory=True)
+    mark_own((4 * len(marks), 1, 1), args=[marks])
+    assert marks.sum() == gpu.multi_processor_count
+    marks.zero_()
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    occupy.set_shared_memory_config(gpu.shared_memory_per_block_optin)
+    occupy((len(started), 1, 1), args=[started, released], shared_mem=gpu.shared_memory_per_block_optin, stream=stream)
+    try:
+        end = time.monotonic() + 20
+        while not started.all():
+            assert time.monotonic() < end, "others keep multiprocessors busy"
+        mark_own((4 * len(marks), 1, 1), args=[marks])
+        assert marks.sum() == 1
+        yield
+        torch.cuda.current_stream().synchronize()
+        assert not stream.query(), "what ran on one multiprocessor did not end before the others were free"
+    finally:
+        released.fill_(1)
+        stream.synchronize()
 
 
 class Model(torch.nn.Module):

@@ -10,7 +10,7 @@ import torch
 
 from exact_oracle import FORMATS, UNIT, round_to, total
 from reduce_ops import exact_round, exact_state, sum, sum_exact
-from support import assert_same_bits, in_threads, random_values
+from support import assert_same_bits, in_threads, one_multiprocessor, random_values
 
 pytestmark = pytest.mark.gpu
 
@@ -240,20 +240,19 @@ def test_threads_share_a_stream() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_few_multiprocessors(dtype: torch.dtype) -> None:
+def test_one_multiprocessor(dtype: torch.dtype) -> None:
     """Room for few blocks at a time: the block that waits for all others must not keep them from running."""
-    context = torch.cuda.GreenContext.create(num_sms=8, device_id=0)  # the fewest that an H200 gives away
     values = [wide_values(n, dtype, n) for n in SIZES]
     pairs = [(x.cuda(), x) for x in values] + [
         (x.cuda()[: 8 * 5000].view(5000, 8), x[: 8 * 5000].view(5000, 8)) for x in values
     ]
-    context.set_context()
-    try:
-        for x, on_cpu in pairs:
+    sums = [sum_exact(on_cpu, 0) for _, on_cpu in pairs]
+    for (x, _), expected in zip(pairs, sums, strict=True):
+        assert_same_bits(sum_exact(x, 0), expected)
+    with one_multiprocessor():
+        for (x, _), expected in zip(pairs, sums, strict=True):
             for _ in range(20):
-                assert_same_bits(sum_exact(x, 0), sum_exact(on_cpu, 0))
-    finally:
-        context.pop_context()
+                assert_same_bits(sum_exact(x, 0), expected)
 
 
 def test_does_not_wait_for_the_host_nor_take_memory() -> None:

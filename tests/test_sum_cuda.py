@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import reduce_ops
-from support import assert_same_bits, gpu_memory_taken, in_threads, random_values
+from support import assert_same_bits, gpu_memory_taken, in_threads, one_multiprocessor, random_values
 
 pytestmark = pytest.mark.gpu
 
@@ -103,17 +103,15 @@ def test_threads_share_a_stream() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128])
-def test_few_multiprocessors(dtype: torch.dtype) -> None:
+def test_one_multiprocessor(dtype: torch.dtype) -> None:
     """Room for few blocks at a time: the block that waits for all others must not keep them from running."""
-    context = torch.cuda.GreenContext.create(num_sms=8, device_id=0)  # the fewest that an H200 gives away
     pairs = inputs_and_sums(dtype)
-    context.set_context()
-    try:
+    for x, expected in pairs:
+        assert_same_bits(reduce_ops.sum(x), expected)
+    with one_multiprocessor():
         for x, expected in pairs:
             for _ in range(20):
                 assert_same_bits(reduce_ops.sum(x), expected)
-    finally:
-        context.pop_context()
 
 
 def test_waits_for_the_current_stream_and_not_for_the_host() -> None:

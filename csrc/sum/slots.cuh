@@ -17,8 +17,8 @@
 // index, so by the time it runs every block that it waits for has started; those that collect themselves, for outputs
 // before, wait only for blocks before them. So, from the first block on, all get to their end, even if there is room
 // for one block at a time on the whole device; blocks of the launch behind that start early (early_start.cuh) come
-// after all of these. (CUDA does not promise that order in words; tests run the kernel with eight SMs, the fewest that
-// an H200 sets apart.)
+// after all of these. (CUDA does not promise that order in words; tests run the kernels while all multiprocessors but
+// one are busy.)
 
 #pragma once
 
