@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import os
 import sys
@@ -216,6 +217,19 @@ def one_multiprocessor() -> Iterator[None]:
     finally:
         released.fill_(1)
         stream.synchronize()
+
+
+@contextlib.contextmanager
+def new_streams(count: int) -> Iterator[list[torch.cuda.Stream]]:
+    """Streams that are not among the 128 that PyTorch hands out again and again; destroyed at the end."""
+    cudart = torch.cuda.cudart()
+    handles = [ctypes.c_void_p() for _ in range(count)]
+    for handle in handles:
+        assert cudart.cudaStreamCreate(ctypes.addressof(handle)) == cudart.cudaError.success
+    yield [torch.cuda.ExternalStream(handle.value) for handle in handles]
+    torch.cuda.synchronize()
+    for handle in handles:
+        assert cudart.cudaStreamDestroy(handle.value) == cudart.cudaError.success
 
 
 class Model(torch.nn.Module):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 import torch
 
 import reduce_ops
-from support import assert_same_bits, gpu_memory_taken, in_threads, one_multiprocessor, random_values
+from support import assert_same_bits, gpu_memory_taken, in_threads, new_streams, one_multiprocessor, random_values
 
 pytestmark = pytest.mark.gpu
 
@@ -83,6 +83,29 @@ def test_a_million_sums_on_two_streams_and_a_replaying_graph() -> None:
     torch.cuda.synchronize()
     assert calls == 1_000_000
     assert wrong.item() == 0
+
+
+def test_streams_that_come_and_go() -> None:
+    """More than sets are kept for, of two threads at a time."""
+    pairs = inputs_and_sums()
+
+    def work(streams: list[torch.cuda.Stream], seed: int) -> list[list[torch.Tensor]]:
+        totals: list[list[torch.Tensor]] = [[] for _ in pairs]
+        for turn in range(10):
+            for s, stream in enumerate(streams):
+                i = (seed + turn + s) % len(pairs)
+                with torch.cuda.stream(stream):
+                    totals[i].append(reduce_ops.sum(pairs[i][0]))
+        return totals
+
+    for _ in range(3):
+        with new_streams(160) as streams, ThreadPoolExecutor(2) as pool:
+            torch.cuda.synchronize()
+            results = list(pool.map(work, (streams[:80], streams[80:]), (0, 1)))
+            torch.cuda.synchronize()
+            for totals in results:
+                for mine, (_, expected) in zip(totals, pairs, strict=True):
+                    assert_same_bits(torch.stack(mine), expected.expand(len(mine)))
 
 
 def test_threads_share_a_stream() -> None:

@@ -65,7 +65,8 @@ void exact_into(const at::Tensor& tensor, DimSet reduced, const at::Tensor& resu
   l.in = type_of(self.scalar_type());
   l.data = self.const_data_ptr();
   l.result = {result.mutable_data_ptr(), type_of(result.scalar_type()), rounding};
-  if (l.plan.segments > 1) l.slots = sum::slots_for(stream);
+  const c10::DataPtr slots = l.plan.segments > 1 ? sum::slots_for(stream) : c10::DataPtr();
+  l.slots = slots.get();
   C10_CUDA_CHECK(launch(l, stream));
 }
 

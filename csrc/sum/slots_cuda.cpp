@@ -1,5 +1,6 @@
 #include "sum/slots_cuda.h"
 
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <cuda_runtime_api.h>
@@ -17,7 +18,7 @@ namespace reduce_ops::sum {
 namespace {
 
 constexpr int kSetsPerAllocation = 2;     // 1 MiB at a time
-constexpr size_t kMaxEagerStreams = 128;  // sets kept for streams: as many as PyTorch itself has on a device
+constexpr size_t kMaxEagerStreams = 129;  // that sets are kept for: PyTorch's own 128 of a device and its default one
 
 /// The sets of one device. A set is always in one of three places: free, an eager stream's, or a capture's.
 /// Every set is all zero whenever no launch that was given it is under way, because each launch leaves it so.
@@ -93,9 +94,20 @@ void lend(Pool& pool, Pool::CaptureStream key, cudaGraph_t graph) {
   C10_CUDA_CHECK(status);
 }
 
+c10::DataPtr kept(void* set) { return {set, c10::Device(c10::kCUDA)}; }
+
+/// Where streams come and go nobody can tell when one of them is done with a set of its own. So one from PyTorch's
+/// allocator, which gives memory that a stream has let go only to what comes behind on that stream. 2^18 floats take
+/// 4.7 us then instead of 2.2, and the call the host 13 to 17 us instead of 8 (H100).
+c10::DataPtr for_one_launch(cudaStream_t stream) {
+  c10::DataPtr set = c10::cuda::CUDACachingAllocator::get()->allocate(kSlotBytes);
+  C10_CUDA_CHECK(cudaMemsetAsync(set.get(), 0, kSlotBytes, stream));
+  return set;
+}
+
 }  // namespace
 
-void* slots_for(c10::cuda::CUDAStream stream) {
+c10::DataPtr slots_for(c10::cuda::CUDAStream stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long capture = 0;
   cudaGraph_t graph = nullptr;
@@ -106,17 +118,13 @@ void* slots_for(c10::cuda::CUDAStream stream) {
   if (status == cudaStreamCaptureStatusActive) {
     const Pool::CaptureStream key(capture, stream.stream());
     if (pool.captured.count(key) == 0) lend(pool, key, graph);
-    return pool.captured.at(key);
+    return kept(pool.captured.at(key));
   }
   unsigned long long id = 0;  // a handle would not do: cudaStreamPerThread is another stream in each thread
   C10_CUDA_CHECK(cudaStreamGetId(stream, &id));
-  if (const auto entry = pool.eager.find(id); entry != pool.eager.end()) return entry->second;
-  if (pool.eager.size() >= kMaxEagerStreams && cudaDeviceSynchronize() == cudaSuccess) {
-    // Streams that come and go: with the device idle every set is empty and can start over.
-    for (const auto& [stream_id, set] : pool.eager) pool.free.push_back(set);
-    pool.eager.clear();
-  }
-  return pool.eager.emplace(id, take_free(pool)).first->second;
+  if (const auto entry = pool.eager.find(id); entry != pool.eager.end()) return kept(entry->second);
+  if (pool.eager.size() == kMaxEagerStreams) return for_one_launch(stream);
+  return kept(pool.eager.emplace(id, take_free(pool)).first->second);
 }
 
 }  // namespace reduce_ops::sum

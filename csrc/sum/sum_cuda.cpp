@@ -106,7 +106,8 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
   l.accumulate = type_of(accumulate);
   l.out = type_of(result.scalar_type());
   l.data = self.const_data_ptr();
-  if (l.plan.segments > 1) l.slots = slots_for(stream);
+  const c10::DataPtr slots = l.plan.segments > 1 ? slots_for(stream) : c10::DataPtr();
+  l.slots = slots.get();
   if (l.plan.window == 0) {
     l.result = result.mutable_data_ptr();
     C10_CUDA_CHECK(launch(l, stream));
