@@ -86,6 +86,7 @@ KINDS = CONTIGUOUS | {
     "steps, few rows": Kind((3, 2**20), 1, lambda x: x[:, ::2]),
     "channels_last": Kind((32, 56, 56, 64), (0, 2, 3), lambda x: x.permute(0, 3, 1, 2)),
     "expanded": Kind((3, 1, 4000), (0, 1), lambda x: x.expand(-1, 200, -1)),
+    "expanded, across": Kind((32, 1024), None, lambda x: x.t().expand(2200, -1, -1)),
 }
 each_kind = pytest.mark.parametrize("kind", KINDS)
 

@@ -35,7 +35,8 @@ std::optional<at::Tensor> rows_across_memory(const at::Tensor& self, const Probl
   const bool crosses = std::any_of(r.stride + 1, r.stride + r.dims, [&](int64_t s) { return s != 0 && s < inner; });
   const int64_t row = r.size[0].value & -r.size[0].value;  // the largest power of two that divides it
   const int64_t scratch = p.n / row * p.accumulate_size;
-  if (!crosses || row < 32 || (scratch > kScratchBytes && scratch > p.n * p.element_size / 100)) return std::nullopt;
+  const int64_t memory = (reach(r) + 1) * p.element_size;  // less than n elements where some are expanded
+  if (!crosses || row < 32 || scratch > std::max(kScratchBytes, memory / 100)) return std::nullopt;
 
   std::vector<int64_t> sizes, strides;
   for (int d = r.dims - 1; d >= 0; --d) {
