@@ -29,8 +29,8 @@ docs: build/.ready  ## draw the pictures and fill in the tables and excerpts of 
 	@PYTHONPATH=. $(PY) docs/draw.py
 	@PYTHONPATH=. $(PY) benchmarks/update_readme.py
 
-sanitize:  ## run compute-sanitizer over the kernels (needs a GPU and nvcc, no set-up)
-	@bash tests/sanitize.sh $(ARGS)
+sanitize: build/.ready  ## run compute-sanitizer over kernels and operators (needs a GPU and nvcc)
+	@PYTHON=$(PY) bash tests/sanitize.sh
 
 clean:  ## remove what was built, keep .venv
 	rm -rf build *.egg-info reduce_ops/*.so .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the kernels under compute-sanitizer's four tools, and shows that racecheck bites. Needs a GPU and nvcc; takes
-# some minutes. `make sanitize` calls it.
+# Runs the kernels under compute-sanitizer's four tools, the operators under memcheck, and shows that racecheck bites.
+# Needs a GPU, nvcc and, as $PYTHON, a Python that has the package; takes some minutes. `make sanitize` calls it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/sanitizer
@@ -40,6 +40,20 @@ check() {
   return "$failed"
 }
 
+# Through PyTorch, without its caching allocator, whose blocks would hide what is read beside a tensor: every layout.
+check_operators() {
+  local log="$build/operators.memcheck.log"
+  echo "memcheck operators" >&2
+  # shellcheck disable=SC2086 # $PYTHON may have options
+  if ! PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 3 \
+    $PYTHON -m pytest -q -p no:cacheprovider tests/test_sum_dims.py -k 'cuda and (special_values or misaligned)' \
+    >"$log" 2>&1 || ! grep -q 'SUMMARY: 0 errors' "$log"; then
+    cat "$log"
+    return 1
+  fi
+  grep -E '^[0-9]+ passed' "$log"
+}
+
 # Hazards within a warp are reported as warnings, hence "hazards", not "errors".
 check_that_racecheck_bites() {
   local log="$build/v4_without_syncwarp.log"
@@ -61,7 +75,9 @@ check exact_driver 16385 csrc/exact/{exact_kernels.cu,exact_plan.cpp} &
 checks+=($!)
 check_that_racecheck_bites &
 checks+=($!)
+check_operators &
+checks+=($!)
 failed=0
 for one in "${checks[@]}"; do wait "$one" || failed=1; done
-if [ "$failed" = 0 ]; then echo "every driver clean under every tool, and the race in v4 without __syncwarp() seen"; fi
+if [ "$failed" = 0 ]; then echo "every driver clean under every tool, the operators under memcheck, and the race in v4 without __syncwarp() seen"; fi
 exit "$failed"
