@@ -32,6 +32,10 @@ class Plan(NamedTuple):
     segments: int
     window: int
     prefetching: int
+    ranges: list[int]  # of a box: indices of each dimension, those of the sum first, innermost first
+    halo: int
+    run: int
+    shared: int
 
 
 def plan(x: torch.Tensor, dim: int | list[int] | None = None, multiprocessors: int = H200) -> Plan:
@@ -364,7 +368,10 @@ def test_boxes_where_lines_use_little_of_each_sector(
     shape: tuple[int, ...], strides: tuple[int, ...], dims: list[int] | None
 ) -> None:
     size = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
-    assert plan(meta(size, dtype=torch.float16).as_strided(shape, strides), dims).family == "boxes"
+    p = plan(meta(size, dtype=torch.float16).as_strided(shape, strides), dims)
+    assert p.family == "boxes"
+    assert p.run >= 64  # two sectors
+    assert 2 * math.prod(p.ranges) <= p.shared <= 44 * 2**10  # bytes
 
 
 @pytest.mark.parametrize(
@@ -410,7 +417,8 @@ def test_boxes_of_lines_that_overlap(step: int) -> None:
     shape = (15, 5, 79092, 30)
     size = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
     p = plan(meta(size, dtype=torch.float16).as_strided(shape, strides))
-    assert p.family != "boxes" or p.window <= 30 * (step // 15 - 1)
+    assert p.family == "boxes"
+    assert p.ranges[1] + p.halo <= step // 15
 
 
 def test_lines_have_no_more_dimensions_than_a_kernel_takes() -> None:
@@ -840,6 +848,7 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.threads in (128, 256)
         assert p.window & (p.window - 1) == 0
         assert 32 <= p.window <= 32 * p.loads
+        assert math.prod(p.ranges) * x.element_size() <= p.shared <= 44 * 2**10
     elif p.family in ("staged_tiles", "tiles"):
         assert n >= 512
         assert p.threads in (64, 128, 256)

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "sum/problem.h"
 #include "sum/sum_op.h"
@@ -60,7 +61,7 @@ std::string name_of(Layout layout) {
 }
 
 using Answer = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                          int64_t, int64_t>;
+                          int64_t, int64_t, std::vector<int64_t>, int64_t, int64_t, int64_t>;
 
 Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
   TORCH_CHECK(multiprocessors > 0, "_plan: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
@@ -73,8 +74,12 @@ Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multip
   TORCH_CHECK(describe(self, reduced, accumulate_dtype(self.scalar_type()), result, problem),
               "_plan: self has more than ", kMaxDims, " dimensions of a kind after merging");
   const Plan p = make_plan(problem, static_cast<int>(multiprocessors));
-  return {name_of(p.family), name_of(p.layout), p.threads,  p.width,  p.vector,     p.loads,
-          p.tiles,           p.chunk,           p.segments, p.window, p.prefetching};
+  std::vector<int64_t> ranges;  // of a box
+  if (p.family == Family::boxes) {
+    ranges.assign(p.box.range, p.box.range + problem.reduced.dims + problem.kept.dims);
+  }
+  return {name_of(p.family), name_of(p.layout), p.threads,     p.width, p.vector,   p.loads,   p.tiles,     p.chunk,
+          p.segments,        p.window,          p.prefetching, ranges,  p.box.halo, p.box.run, p.box.shared};
 }
 
 }  // namespace
