@@ -88,7 +88,8 @@ def race(draws: list[Draw], memory: torch.Tensor) -> list[Row]:
             x, drawn.dim, multiprocessors=gpu.multi_processor_count if gpu else 1
         )
         dtype = str(drawn.dtype).removeprefix("torch.")
-        rows.append(Row(drawn.shape, drawn.strides, drawn.dim, dtype, f"{family}, {layout}", ours, theirs / ours))
+        kernels = f"{family}, {layout}" if family == "rows" else family
+        rows.append(Row(drawn.shape, drawn.strides, drawn.dim, dtype, kernels, ours, theirs / ours))
     return rows
 
 

@@ -16,15 +16,18 @@ from reduce_ops.race import OURS, READ, TORCH
 
 CUB_DTYPES = (
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64),
-    *(torch.int8, torch.int32, torch.int64),
+    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
 )
 """What CUB is built for (benchmarks/csrc/cub_sum.cu)."""
 
+AT_EVERY_POWER = (torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.int64)
+"""Beside float32, whose powers of two are raced with their neighbours."""
 
-OTHER_DTYPES = (
-    *(torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.complex64, torch.complex128),
-    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+AT_SOME_POWERS = (
+    *(torch.float8_e4m3fn, torch.float8_e5m2, torch.complex128),
+    *(torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
 )
+"""The others, but for what reduce.sum converts first (complex32) or torch.sum does not take (unsigned integers)."""
 
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "transposed": lambda x: x.view(4096, 4096).t(),
@@ -62,13 +65,13 @@ class Case(NamedTuple):
 
 
 def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
-    """Return what is raced: powers of two in float32 or ``dtype``; without ``dtype`` also three sizes of every other.
+    """Return what is raced: powers of two in float32 or ``dtype``; without ``dtype`` also in `AT_EVERY_POWER`.
 
-    Every power comes with its neighbours: n - 1, n + 1 and a base off by one element. In the end come views that are
-    not contiguous.
+    Those in the first dtype come with their neighbours: n - 1, n + 1 and a base off by one element. Without ``dtype``
+    three sizes of each of `AT_SOME_POWERS` follow. In the end come views that are not contiguous.
     """
     first = dtype or torch.float32
-    exponents = range(6, 32) if device.type == "cuda" else range(6, 25, 2)
+    exponents, largest = (range(6, 32), 2**28) if device.type == "cuda" else (range(6, 25, 2), 2**22)
     result = []
     for exponent in exponents:
         n = 2**exponent
@@ -76,8 +79,13 @@ def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
         compiled = exponent % 4 == 0
         result += [Case(size, first, offset, compiled=compiled) for size, offset in ((n - 1, 0), (n + 1, 0), (n, 1))]
     if dtype is None:
-        largest = 2**30 if device.type == "cuda" else 2**24  # bytes
-        result += [Case(n, other) for other in OTHER_DTYPES for n in (2**12, 2**20, largest // other.itemsize)]
+        result += [
+            Case(2**exponent, other, compiled=exponent % 2 == 0)
+            for other in AT_EVERY_POWER
+            for exponent in exponents
+            if 2**exponent * other.itemsize <= 2 ** exponents[-1] * first.itemsize
+        ]
+        result += [Case(n, other) for other in AT_SOME_POWERS for n in (2**12, 2**20, largest)]
     base = torch.empty(LAYOUT_N, dtype=first, device="meta")
     result += [Case(view(base).numel(), first, 0, layout, compiled=False) for layout, view in LAYOUTS.items()]
     return result

@@ -301,8 +301,14 @@ def test_cases_of_sum() -> None:
     for exponent in range(6, 32):
         n = 2**exponent
         assert {(n, 0), (n - 1, 0), (n + 1, 0), (n, 1)} <= float32
+    for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.complex64):
+        assert {case.n for case in cases if case.dtype == dtype} >= {2**exponent for exponent in range(6, 31)}
+    for dtype in (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32):
+        assert 2**28 in {case.n for case in cases if case.dtype == dtype}
+    assert max(case.n * case.dtype.itemsize for case in cases if case.n.bit_count() == 1) == 2**33  # bytes
     for case in cases:
-        assert case.compiled or case.n.bit_count() != 1 or case.offset or case.layout != "contiguous"
+        if case.n.bit_count() == 1 and case.offset == 0 and case.layout == "contiguous":
+            assert case.compiled or (case.dtype != torch.float32 and case.n.bit_length() % 2 == 0)
     assert {case.layout for case in cases} == {"contiguous", *bench_sum.LAYOUTS}
     assert all(case.dtype == torch.int8 for case in bench_sum.cases(torch.device("cpu"), torch.int8))
 

@@ -37,8 +37,14 @@ CubTypes cub_types(at::ScalarType dtype) {
       return {CubType::float32, at::kFloat};
     case at::kDouble:
       return {CubType::float64, at::kDouble};
+    case at::kBool:
+      return {CubType::boolean, at::kLong};
+    case at::kByte:
+      return {CubType::uint8, at::kLong};
     case at::kChar:
       return {CubType::int8, at::kLong};
+    case at::kShort:
+      return {CubType::int16, at::kLong};
     case at::kInt:
       return {CubType::int32, at::kLong};
     case at::kLong:

@@ -32,8 +32,14 @@ cudaError_t cub_sum(CubType type, void* temporary, size_t& bytes, const void* da
       return sum_as<float, float>(temporary, bytes, data, n, sum, stream);
     case CubType::float64:
       return sum_as<double, double>(temporary, bytes, data, n, sum, stream);
+    case CubType::boolean:
+      return sum_as<bool, int64_t>(temporary, bytes, data, n, sum, stream);
+    case CubType::uint8:
+      return sum_as<uint8_t, int64_t>(temporary, bytes, data, n, sum, stream);
     case CubType::int8:
       return sum_as<int8_t, int64_t>(temporary, bytes, data, n, sum, stream);
+    case CubType::int16:
+      return sum_as<int16_t, int64_t>(temporary, bytes, data, n, sum, stream);
     case CubType::int32:
       return sum_as<int32_t, int64_t>(temporary, bytes, data, n, sum, stream);
     case CubType::int64:
