@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Takes all figures of benchmarks/results that one GPU and Nsight Compute can take, in some eight minutes:
+# Takes all figures of benchmarks/results that one GPU and Nsight Compute can take, in some ten minutes:
 #   bash benchmarks/measure.sh FOLDER NAME     (NAME: the GPU's, as in sum_NAME.json)
 # PYTHON is the interpreter that has reduce_ops, and REDUCE_OPS_COMMIT the commit where there is no git. What fails is
 # told, and the rest goes on; what a program prints is in FOLDER/*.log.

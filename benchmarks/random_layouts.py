@@ -41,7 +41,7 @@ class Row:
     dim: list[int]
     dtype: str
     kernels: str
-    """The family of the plan."""
+    """The family of the plan, and of rows their layout: other plans have none."""
     seconds: float
     over_torch_sum: float
 

@@ -21,13 +21,14 @@ CUB_DTYPES = (
 """What CUB is built for (benchmarks/csrc/cub_sum.cu)."""
 
 AT_EVERY_POWER = (torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.int64)
-"""Beside float32, whose powers of two are raced with their neighbours."""
+"""On a GPU, and beside float32, whose powers of two are raced with their neighbours."""
 
-AT_SOME_POWERS = (
+AT_THREE_POWERS = (
     *(torch.float8_e4m3fn, torch.float8_e5m2, torch.complex128),
     *(torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
 )
-"""The others, but for what reduce.sum converts first (complex32) or torch.sum does not take (unsigned integers)."""
+"""The others, but for complex32, which reduce.sum converts first, and uint16, uint32 and uint64, which torch.sum does
+not take on a GPU."""
 
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "transposed": lambda x: x.view(4096, 4096).t(),
@@ -65,13 +66,15 @@ class Case(NamedTuple):
 
 
 def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
-    """Return what is raced: powers of two in float32 or ``dtype``; without ``dtype`` also in `AT_EVERY_POWER`.
+    """Return what is raced: powers of two in float32 or ``dtype``, and without ``dtype`` in the other dtypes too.
 
-    Those in the first dtype come with their neighbours: n - 1, n + 1 and a base off by one element. Without ``dtype``
-    three sizes of each of `AT_SOME_POWERS` follow. In the end come views that are not contiguous.
+    Only those in float32 or ``dtype`` come with their neighbours: n - 1, n + 1 and a base off by one element. Others
+    are raced at three powers, but `AT_EVERY_POWER` on a GPU at all that take no more bytes than the largest of float32.
+    In the end come views that are not contiguous.
     """
     first = dtype or torch.float32
-    exponents, largest = (range(6, 32), 2**28) if device.type == "cuda" else (range(6, 25, 2), 2**22)
+    on_gpu = device.type == "cuda"
+    exponents, three_powers = (range(6, 32), (12, 20, 28)) if on_gpu else (range(6, 25, 2), (12, 20, 22))
     result = []
     for exponent in exponents:
         n = 2**exponent
@@ -79,13 +82,14 @@ def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
         compiled = exponent % 4 == 0
         result += [Case(size, first, offset, compiled=compiled) for size, offset in ((n - 1, 0), (n + 1, 0), (n, 1))]
     if dtype is None:
-        result += [
-            Case(2**exponent, other, compiled=exponent % 2 == 0)
-            for other in AT_EVERY_POWER
-            for exponent in exponents
-            if 2**exponent * other.itemsize <= 2 ** exponents[-1] * first.itemsize
-        ]
-        result += [Case(n, other) for other in AT_SOME_POWERS for n in (2**12, 2**20, largest)]
+        most = 2 ** exponents[-1] * first.itemsize  # bytes
+        for other in (*AT_EVERY_POWER, *AT_THREE_POWERS):
+            powers = exponents if on_gpu and other in AT_EVERY_POWER else three_powers
+            result += [
+                Case(2**exponent, other, compiled=exponent % 2 == 0)  # where docs/performance.md shows it
+                for exponent in powers
+                if 2**exponent * other.itemsize <= most
+            ]
     base = torch.empty(LAYOUT_N, dtype=first, device="meta")
     result += [Case(view(base).numel(), first, 0, layout, compiled=False) for layout, view in LAYOUTS.items()]
     return result

@@ -80,6 +80,9 @@ def test_random_layouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     report = report_of(script, tmp_path / "random.json", monkeypatch, "--seconds", "0.1")
     assert report["layouts"] == sum(kind["layouts"] for kind in report["kernels"]) >= script.AT_ONCE
     assert report["under_half"] == sum(kind["under_half"] for kind in report["kernels"])
+    for kind in report["kernels"]:
+        family, *layout = kind["name"].split(", ")
+        assert bool(layout) == (family == "rows")
     ratios = [row["over_torch_sum"] for row in report["worst"]]
     assert ratios == sorted(ratios) and min(ratios) > 0
     assert len(table_of(report)) == len(report["kernels"]) + 1

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -310,6 +311,8 @@ def test_cases_of_sum() -> None:
         if case.n.bit_count() == 1 and case.offset == 0 and case.layout == "contiguous":
             assert case.compiled or (case.dtype != torch.float32 and case.n.bit_length() % 2 == 0)
     assert {case.layout for case in cases} == {"contiguous", *bench_sum.LAYOUTS}
+    on_cpu = Counter(case.dtype for case in bench_sum.cases(torch.device("cpu")))  # where each takes a second or more
+    assert {count for dtype, count in on_cpu.items() if dtype != torch.float32} == {3}
     assert all(case.dtype == torch.int8 for case in bench_sum.cases(torch.device("cpu"), torch.int8))
 
 

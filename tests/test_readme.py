@@ -39,6 +39,18 @@ def test_tables_and_excerpts_are_up_to_date() -> None:
     assert "| `sum_v7` |" in README
 
 
+def test_every_other_power_is_enough_where_all_were_raced(script: ModuleType) -> None:
+    seconds = {"reduce.sum": 1e-6, "torch.sum": 2e-6}
+    rows = [
+        {"dtype": dtype, "n": 2**exponent, "offset": 0, "layout": "contiguous", "seconds": seconds}
+        for dtype, exponents in (("float64", range(6, 31)), ("int32", (12, 21, 28)))
+        for exponent in exponents
+    ]
+    report = {"rows": rows, "environment": {"device": "a GPU", "date": "today"}}
+    sizes = re.findall(r"^\| (\w+) \| 2\^(\d+) \|", script.sum_table(report), re.MULTILINE)
+    assert sizes == [("float64", str(e)) for e in range(6, 31, 2)] + [("int32", str(e)) for e in (12, 21, 28)]
+
+
 def test_an_excerpt_follows_its_source(script: ModuleType) -> None:
     text = script.code("csrc/ladder/v2_no_bank_conflict.cuh | for (unsigned d = | __syncthreads();")
     assert text.startswith("```cpp\nfor (unsigned d = blockDim.x / 2;")
