@@ -1,4 +1,4 @@
-// How CUB's sums read 16-bit floats: each is converted as it is loaded, so that CUB adds in Sum.
+// How CUB's sums read elements narrower than their sum: each is converted as it is loaded, so that CUB adds in Sum.
 
 #pragma once
 
