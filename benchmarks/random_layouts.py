@@ -11,7 +11,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -25,8 +25,10 @@ from reduce_ops.bench_ladder import random_input
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.complex64)
 LEAST, MOST = 2**20, 2**28  # bytes of an input
 REPEATS = 3
-AT_ONCE = 32  # layouts that are timed before the host waits for them
-AHEAD = 1_000_000  # clocks for which the GPU waits, so that the host's calls are all there when it begins
+AT_ONCE = 24  # layouts that are timed together: some hundred MB, and fewer launches than a GPU can be given ahead
+AHEAD = 10_000_000  # clocks for which the GPU waits, so that the host's calls are all there when it begins
+MOST_AT_ONCE = 16  # layouts of MOST bytes that there is memory for
+ALIGNMENT = 512  # of a tensor, as PyTorch has it
 WORST = 40  # of these all is told
 
 Call = Callable[[], torch.Tensor]
@@ -75,15 +77,28 @@ def draw(random: Random) -> Draw:
         return Draw(shape, strides, dim, dtype)
 
 
-def race(draws: list[Draw], memory: torch.Tensor) -> list[Row]:
-    """Time both contenders on each layout, in turns; the fastest of REPEATS counts."""
-    tensors = [memory.view(draw.dtype).as_strided(draw.shape, draw.strides) for draw in draws]
+def race(draws: list[Draw], memory: torch.Tensor, *, warm: bool) -> list[Row]:
+    """Time both contenders on each layout, in turns; the fastest of REPEATS counts.
+
+    Neighbouring calls are of neighbouring layouts, which lie behind each other in memory, so that what a call reads has
+    left the caches since the last one read it. If ``warm``, they are of the same layout.
+    """
+    tensors = list(place(draws, memory))
+    contenders = [both(x, drawn.dim) for x, drawn in zip(tensors, draws, strict=True)]
+    turns = itertools.product(range(2 * REPEATS), range(len(draws)))
+    order = sorted(turns, key=lambda turn: turn[::-1]) if warm else list(turns)
+    for call in itertools.chain(*contenders):
+        call()  # loads the kernels
     timed = times_on_gpu if memory.is_cuda else times_on_cpu
-    times = timed([contenders(x, draw.dim) for x, draw in zip(tensors, draws, strict=True)])
+    times = timed([contenders[layout][(turn + layout) % 2] for turn, layout in order])
+    seconds: dict[tuple[int, int], list[float]] = {}  # by layout and contender
+    for (turn, layout), elapsed in zip(order, times, strict=True):
+        seconds.setdefault((layout, (turn + layout) % 2), []).append(elapsed)
+
     gpu = torch.cuda.get_device_properties(memory.device) if memory.is_cuda else None
     rows = []
-    for x, drawn, seconds in zip(tensors, draws, times, strict=True):
-        ours, theirs = min(seconds[::2]), min(seconds[1::2])
+    for i, (x, drawn) in enumerate(zip(tensors, draws, strict=True)):
+        ours, theirs = min(seconds[i, 0]), min(seconds[i, 1])
         family, layout, *_ = torch.ops.reduce._plan(
             x, drawn.dim, multiprocessors=gpu.multi_processor_count if gpu else 1
         )
@@ -93,35 +108,44 @@ def race(draws: list[Draw], memory: torch.Tensor) -> list[Row]:
     return rows
 
 
-def contenders(x: torch.Tensor, dim: list[int]) -> list[Call]:
-    return [lambda: canonical.sum(x, dim), lambda: torch.sum(x, dim)]
+def place(draws: list[Draw], memory: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield the tensors, each behind the one before, or at the beginning where the memory ends."""
+    begin = 0
+    for drawn in draws:
+        reach = 1 + sum((size - 1) * stride for size, stride in zip(drawn.shape, drawn.strides, strict=True))
+        size = math.ceil(reach * drawn.dtype.itemsize / ALIGNMENT) * ALIGNMENT // memory.itemsize
+        if begin + size > memory.numel():
+            begin = 0
+        yield memory[begin : begin + size].view(drawn.dtype).as_strided(drawn.shape, drawn.strides)
+        begin += size
 
 
-def times_on_gpu(of_layouts: list[list[Call]]) -> list[list[float]]:
-    """Return the seconds of the calls of each layout, which take turns."""
-    marks = []
-    for calls in of_layouts:
-        for call in calls:
-            call()  # loads the kernels
-        torch.cuda._sleep(AHEAD)
-        marks.append([torch.cuda.Event(enable_timing=True) for _ in range(REPEATS * len(calls) + 1)])
-        marks[-1][0].record()
-        for turn, mark in enumerate(marks[-1][1:]):
-            calls[turn % len(calls)]()
+def both(x: torch.Tensor, dim: list[int]) -> tuple[Call, Call]:
+    return lambda: canonical.sum(x, dim), lambda: torch.sum(x, dim)
+
+
+def times_on_gpu(calls: list[Call]) -> list[float]:
+    """Return the seconds of each call, one after the other."""
+    for ahead in (AHEAD, 4 * AHEAD, 16 * AHEAD):
+        torch.cuda._sleep(ahead)
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(len(calls) + 1)]
+        marks[0].record()
+        for call, mark in zip(calls, marks[1:], strict=True):
+            call()
             mark.record()
-    torch.cuda.synchronize()
-    return [[a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(of_layout)] for of_layout in marks]
+        late = marks[0].query()  # then the GPU may have waited for the host between two calls
+        torch.cuda.synchronize()
+        if not late:
+            return [a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(marks)]
+    raise RuntimeError(f"{len(calls)} calls took the host longer than the GPU waited, {16 * AHEAD} clocks")
 
 
-def times_on_cpu(of_layouts: list[list[Call]]) -> list[list[float]]:
-    times = []
-    for calls in of_layouts:
-        marks = [time.perf_counter()]
-        for turn in range(REPEATS * len(calls)):
-            calls[turn % len(calls)]()
-            marks.append(time.perf_counter())
-        times.append([b - a for a, b in itertools.pairwise(marks)])
-    return times
+def times_on_cpu(calls: list[Call]) -> list[float]:
+    marks = [time.perf_counter()]
+    for call in calls:
+        call()
+        marks.append(time.perf_counter())
+    return [b - a for a, b in itertools.pairwise(marks)]
 
 
 def together(rows: list[Row]) -> dict[str, Any]:
@@ -137,14 +161,15 @@ def main() -> int:
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the figures go")
     parser.add_argument("--seconds", type=float, default=60, help="to draw layouts for (default 60)")
     parser.add_argument("--seed", type=int, default=0, help="of the draw (default 0)")
+    parser.add_argument("--warm", action="store_true", help="leave in the caches what these hold of a layout")
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    memory = random_input(MOST // 4, torch.float32, device)
+    memory = random_input(MOST_AT_ONCE * MOST // 4, torch.float32, device)
     random = Random(options.seed)
     rows: list[Row] = []
     end = time.monotonic() + options.seconds
     while time.monotonic() < end:
-        rows += race([draw(random) for _ in range(AT_ONCE)], memory)
+        rows += race([draw(random) for _ in range(AT_ONCE)], memory, warm=options.warm)
     rows.sort(key=lambda row: row.over_torch_sum)
     by_kernels: dict[str, list[Row]] = {}
     for row in rows:
@@ -153,6 +178,7 @@ def main() -> int:
         "benchmark": "random",
         "environment": measure.environment(device),
         "seed": options.seed,
+        "warm": options.warm,
         **together(rows),
         "kernels": [{"name": name} | together(by_kernels[name]) for name in sorted(by_kernels)],
         "worst": [asdict(row) for row in rows[:WORST]],
