@@ -98,7 +98,7 @@ def test_sums_wait_for_the_kernel_ahead(kind: str) -> None:
 )
 def test_what_is_prefetched_is_read_after_the_wait(shape: tuple[int, ...], dim: Dims) -> None:
     """By plans for a GPU so small that this is several waves for it."""
-    *_, prefetching, _, _, _, _ = torch.ops.reduce._plan(torch.empty(shape, device="cuda"), dim, multiprocessors=1)
+    *_, prefetching, _, _, _, _, _ = torch.ops.reduce._plan(torch.empty(shape, device="cuda"), dim, multiprocessors=1)
     assert prefetching > 0
     check(shape, lambda x: torch.ops.reduce._sum_as_on(x, dim, multiprocessors=1))
 

@@ -36,6 +36,7 @@ class Plan(NamedTuple):
     halo: int
     run: int
     shared: int
+    anywhere: bool
 
 
 def plan(x: torch.Tensor, dim: int | list[int] | None = None, multiprocessors: int = H200) -> Plan:
@@ -440,16 +441,45 @@ def test_little_data_along_lines(dtype: torch.dtype, loads: int) -> None:
 
 def test_chunks_of_columns_whose_neighbours_are_none_in_the_result() -> None:
     for dtype, vector in ((torch.float32, 4), (torch.bfloat16, 8), (torch.int8, 4)):
-        for m, family_vector in ((8000, vector), (8001, 1)):
+        for m, anywhere in ((8000, False), (8001, True)):
             p = plan(meta(2, 300, m, dtype=dtype).permute(2, 1, 0), 2)
-            assert (p.family, p.vector, p.loads, p.chunk) == ("few_rows", family_vector, 2, 16)
+            assert (p.family, p.vector, p.loads, p.chunk, p.anywhere) == ("few_rows", vector, 2, 16, anywhere)
     for n in (3, 5, 8):  # of little data, too
         assert plan(meta(n, 10, 40).permute(2, 1, 0), 2).family == "few_rows"
-    assert plan(meta(2, 300, 31).permute(2, 1, 0), 2).chunk == 0
     assert plan(meta(2, 300, 8000), 0).chunk == 0
     assert plan(meta(2, 30, 300, 40).transpose(1, 2), 0).chunk == 0  # runs of 40 there, too
     for n, m, chunk in ((8, 8000, 16), (9, 8000, 0), (9, 2**15, 0), (9, 2**15 + 1, 16)):
         assert plan(meta(n, 300, m, dtype=torch.int16).permute(2, 1, 0), 2).chunk == chunk
+
+
+@pytest.mark.parametrize(
+    ("dtype", "n", "chunks"),
+    [
+        (torch.bfloat16, 2, {7: 0, 8: 0, 9: 8, 15: 8, 16: 0, 17: 16, 24: 0, 31: 16, 32: 16, 33: 16}),
+        (torch.bfloat16, 8, {7: 0, 9: 8, 15: 8, 17: 16, 24: 0, 31: 16, 33: 16}),
+        (torch.float32, 8, {15: 0, 17: 0, 25: 0, 26: 16, 28: 0, 31: 16, 32: 16, 33: 16}),
+        (torch.float64, 4, {25: 0, 26: 0, 27: 16, 31: 16, 32: 16, 33: 16}),
+        (torch.float64, 5, {27: 0, 31: 0, 32: 16, 33: 16}),
+        (torch.int8, 8, {15: 0, 17: 0, 27: 16, 28: 0, 31: 16, 33: 16}),
+    ],
+    ids=str,
+)
+def test_chunks_of_short_runs(dtype: torch.dtype, n: int, chunks: dict[int, int]) -> None:
+    """Single columns are none where a thread may take neighbours that begin anywhere."""
+    vector = {1: 4, 2: 8, 4: 4, 8: 2}[dtype.itemsize]
+    for m, chunk in chunks.items():
+        p = plan(meta(n, 300, m, dtype=dtype).permute(2, 1, 0), 2)
+        assert (p.family, p.chunk) == ("few_rows", chunk)
+        assert p.anywhere == (chunk > 0 and m % vector != 0)
+        assert p.vector == (vector if p.anywhere or m % vector == 0 else 1)
+
+
+def test_chunks_of_runs_that_a_thread_takes() -> None:
+    """Lanes go on in the order of the result."""
+    for dtype, run in ((torch.bfloat16, 8), (torch.float32, 4), (torch.float64, 2)):
+        for m, chunk in ((run, run), (2 * run, 0), (run + 1, 0)):
+            p = plan(meta(2, 1093, 1484, m, dtype=dtype).permute(2, 1, 0, 3), 2)
+            assert (p.family, p.chunk, p.anywhere) == ("few_rows", chunk, False)
 
 
 def test_rows_of_a_permuted_batch() -> None:

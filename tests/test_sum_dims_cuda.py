@@ -451,8 +451,8 @@ def test_boxes_of_any_layout(kind: Kind, dtype: torch.dtype) -> None:
 )
 @pytest.mark.parametrize("n", [2, 3, 8, 9, 40])
 def test_chunks_of_columns(n: int, dtype: torch.dtype) -> None:
-    """The last chunk shares columns with the one before it, unless they end together."""
-    columns = (31, 32, 33, 40, 47, 48, 56, 64, 65, 32_769, 32_776)
+    """The last chunk shares columns with the one before it, unless they end together; a thread's may begin anywhere."""
+    columns = (9, 15, 17, 27, 31, 32, 33, 40, 47, 48, 56, 64, 65, 32_769, 32_776)
     for m in columns if n <= 8 else columns[-2:]:
         for outer in ((5,), (3, 7), (9, 2, 3))[: 3 if n <= 8 else 1]:
             for offset in (0, 1):
@@ -461,8 +461,20 @@ def test_chunks_of_columns(n: int, dtype: torch.dtype) -> None:
                 x, on_gpu = (
                     y[offset:].view(shape).permute(0, *range(len(shape) - 1, 0, -1)) for y in (memory, memory.cuda())
                 )
-                assert torch.ops.reduce._plan(on_gpu, 0, multiprocessors=132)[7] == (16 if m >= 32 else 0)
+                assert torch.ops.reduce._plan(on_gpu, 0, multiprocessors=132)[7] == 16 or m < 32
                 assert_same_bits(reduce_ops.sum(on_gpu, 0), reduce_ops.sum(x, 0), (shape, offset))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64, torch.complex64], ids=str)
+def test_chunks_of_runs_that_a_thread_takes(dtype: torch.dtype) -> None:
+    run = 16 // dtype.itemsize
+    for n in (2, 7):
+        for outer in ((5, 3), (70, 33), (2, 5, 4)):
+            x = random_values(n * math.prod(outer) * run, dtype).view(*outer, n, run)
+            on_gpu = x.cuda()
+            x, on_gpu = (y.transpose(0, -3) for y in (x, on_gpu))
+            assert torch.ops.reduce._plan(on_gpu, -2, multiprocessors=132)[7] == run
+            assert_same_bits(reduce_ops.sum(on_gpu, -2), reduce_ops.sum(x, -2), (n, outer))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64, torch.complex128], ids=str)

@@ -46,6 +46,14 @@ struct alignas(kVector * sizeof(In)) Pack {
     }
     return pack;
   }
+
+  /// From anywhere, element by element.
+  static __device__ Pack load_each(const In* p) {
+    Pack pack;
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) pack.element[v] = p[v];
+    return pack;
+  }
 };
 
 /// kRows rows of kVector elements as a tree, for each column.
@@ -230,6 +238,7 @@ struct FewRows {
   int n;
   int64_t offset[kFewRows];  // of the rows that a thread takes
   int64_t part;              // from these to those of the column's next part
+  bool anywhere;             // Plan::anywhere
   ColumnOrder order;
 };
 
@@ -253,11 +262,18 @@ __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewR
   const In* p = r.data + ((kSideBySide ? column : r.order.offset(column)) + part * r.part);
   using Load = Pack<kVector, In>;
   Load pack[kRows] = {};
+  if (kVector > 1 && !kSideBySide && r.anywhere) {
 #pragma unroll
-  for (int k = 0; k < kRows; ++k) {
-    // Five to eight rows past L1: 33.1 us for (8, 2^22), through it 35.4 (H200). With two or three it makes no
-    // difference, but where they and the result lie does, up to 11 %. Single columns share sectors.
-    if (k < count) pack[k] = Load::template load</*kOnce=*/(kVector > 1 && kRows == kFewRows)>(p + r.offset[k]);
+    for (int k = 0; k < kRows; ++k) {
+      if (k < count) pack[k] = Load::load_each(p + r.offset[k]);
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      // Five to eight rows past L1: 33.1 us for (8, 2^22), through it 35.4 (H200). With two or three it makes no
+      // difference, but where they and the result lie does, up to 11 %. Single columns share sectors.
+      if (k < count) pack[k] = Load::template load</*kOnce=*/(kVector > 1 && kRows == kFewRows)>(p + r.offset[k]);
+    }
   }
   auto sum = fold_packs_left<Acc>(pack, count);
 #pragma unroll

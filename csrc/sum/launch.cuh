@@ -160,6 +160,7 @@ class Launcher {
                           .n = static_cast<int>(p.n),
                           .offset = {},
                           .part = kRows * p.reduced.stride[0],
+                          .anywhere = p_.anywhere,
                           .order = column_order(p, p_.chunk)};
     for (int row = 0; row < kRows; ++row) rows.offset[row] = p.reduced.offset_of_large(row);
     const bool side_by_side = p.columns.dims == 1 && p.columns.stride[0] == 1;

@@ -225,6 +225,17 @@ bool fit(const Problem& p, int64_t segments, int64_t most) {
   return segments == 1 || segments <= std::min(most, max_slots(p.accumulate_size) / p.outputs);
 }
 
+constexpr int kChunk = 16;  // columns
+
+/// Whether lanes that take neighbours in memory store apart, and column_order.h has room for a dimension more.
+bool can_take_chunks(const Problem& p) { return p.places.dims > 1 && p.places.dims < kMaxDims; }
+
+/// The dimension of `columns` in which neighbours are closest in the result.
+int nearest_in_result(const Problem& p) {
+  const Strides& places = p.places;
+  return static_cast<int>(std::min_element(places.stride, places.stride + places.dims) - places.stride);
+}
+
 /// Plan::chunk, where columns are one segment.
 ///
 /// Of few rows the stores are what takes time, and lanes that store each to a sector of its own: sums of (8000, 3000,
@@ -233,12 +244,26 @@ bool fit(const Problem& p, int64_t segments, int64_t most) {
 /// 170 us, unless so many columns come between neighbours of the result that their sector leaves L2 before it is whole
 /// (H200).
 int chunk_of(const Problem& p) {
-  constexpr int kChunk = 16;
-  const Strides& places = p.places;
-  if (places.dims == 1 || places.dims == kMaxDims || p.columns.size[0].value < 2 * kChunk) return 0;
-  const int next = static_cast<int>(std::min_element(places.stride, places.stride + places.dims) - places.stride);
+  if (!can_take_chunks(p) || p.columns.size[0].value < 2 * kChunk) return 0;
+  const int next = nearest_in_result(p);
   if (next == 0) return 0;  // neighbours in memory are neighbours in the result
   return p.n <= kFewRows || count(p.columns, 0, next) > 1 << 15 ? kChunk : 0;
+}
+
+/// The same of few rows, where a thread may take neighbours that begin anywhere: of (2, 303031, 33) float16 over
+/// dimension 0, held reversed, sums take 57 us, and where a thread takes one column 153; of (2, 322581, 31) 38 and 200,
+/// or 114 in chunks of single columns. So shorter runs are worth a chunk, too: of two bytes all, others where few
+/// columns are taken twice, which is the dearer the more rows they have ((8, 73529, 17) float32 21 us, by chunks 33).
+/// And so are runs that are as long as what a thread takes, if they are runs of the result, too: of (1484, 1093, 2, 8)
+/// bfloat16 over dimension 2, held (2, 1093, 1484, 8), 89 us, in the order of memory 230 (H100).
+int chunk_of_few_rows(const Problem& p, int vector) {
+  const int chunk = chunk_of(p);
+  if (chunk > 0 || !can_take_chunks(p) || p.columns.stride[0] != 1 || p.n > kFewRows) return chunk;
+  const auto run = static_cast<int>(std::min<int64_t>(p.columns.size[0].value, 2 * kChunk));
+  if (nearest_in_result(p) == 0) return run == vector && run * p.element_size == 16 ? run : 0;
+  if (vector > 1 || run >= 2 * kChunk) return 0;
+  if (p.element_size == 2) return run >= kChunk ? kChunk : run >= kChunk / 2 ? kChunk / 2 : 0;
+  return run >= 26 && p.n * p.element_size <= 32 ? kChunk : 0;
 }
 
 /// Family::few_rows, or none if that does not fit. vector: columns a thread could take.
@@ -249,8 +274,16 @@ std::optional<Plan> plan_few_rows(const Problem& p, int vector) {
   const bool permuted = p.places.dims > 1;
   const bool one_stride = p.reduced.dims == 1;
   if (p.kernels != Kernels::every || (!one_stride && p.n > kFewRows)) return std::nullopt;
-  Plan plan{
-      .family = Family::few_rows, .vector = 1, .loads = kFewRows, .tiles = 1, .chunk = chunk_of(p), .segments = 1};
+  Plan plan{.family = Family::few_rows,
+            .vector = 1,
+            .loads = kFewRows,
+            .tiles = 1,
+            .chunk = chunk_of_few_rows(p, vector),
+            .segments = 1};
+  if (plan.chunk > 0 && vector == 1 && p.columns.stride[0] == 1) {
+    vector = column_vector(p.element_size);
+    plan.anywhere = vector > 1;
+  }
   const int64_t most = little && !permuted && one_stride ? kFewRows / 2 : kFewRows;
   if (p.n <= most && (vector == 1 || permuted || p.result_aligned)) {
     plan.threads = 256;

@@ -87,16 +87,17 @@ struct Plan {
   Family family;
   Layout layout = Layout::strided;  // of rows
   int threads = 0;                  // of a block; columns: blockDim.x * blockDim.y
-  int width = 0;     // rows: of an output that shares a block, or 0; columns: blockDim.x; few_rows: lanes side by side;
-                     // small_rows, staged_rows: lanes a row; tiny_rows: n; narrow_columns: columns; staged_tiles:
-                     // words of a run
-  int vector = 0;    // columns: neighbours a thread
-  int loads = 0;     // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows; lines, boxes:
-                     // elements
-  int tiles = 0;     // that many such loads a thread, a power of two; staged_rows: rows of a tile; lines: elements of a
-                     // line that a thread takes, whole windows; staged_tiles, tiles: lines of a tile
-  int chunk = 0;     // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
-  int segments = 0;  // blocks an output, or a block's width of outputs; 0: more than any plan covers
+  int width = 0;   // rows: of an output that shares a block, or 0; columns: blockDim.x; few_rows: lanes side by side;
+                   // small_rows, staged_rows: lanes a row; tiny_rows: n; narrow_columns: columns; staged_tiles:
+                   // words of a run
+  int vector = 0;  // columns: neighbours a thread
+  int loads = 0;   // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows; lines, boxes:
+                   // elements
+  int tiles = 0;   // that many such loads a thread, a power of two; staged_rows: rows of a tile; lines: elements of a
+                   // line that a thread takes, whole windows; staged_tiles, tiles: lines of a tile
+  int chunk = 0;   // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
+  bool anywhere = false;  // few_rows: the neighbours of a thread begin anywhere, and are loaded one by one
+  int segments = 0;       // blocks an output, or a block's width of outputs; 0: more than any plan covers
   // The first so many blocks have L2 load what they read first before they wait (early_start.cuh). Rows of several
   // blocks an output let the next kernel start if some do and a block has one tile, columns if all do; a full sum of
   // more tiles behind its last load.

@@ -61,7 +61,7 @@ std::string name_of(Layout layout) {
 }
 
 using Answer = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                          int64_t, int64_t, std::vector<int64_t>, int64_t, int64_t, int64_t>;
+                          int64_t, int64_t, std::vector<int64_t>, int64_t, int64_t, int64_t, bool>;
 
 Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
   TORCH_CHECK(multiprocessors > 0, "_plan: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
@@ -78,8 +78,9 @@ Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multip
   if (p.family == Family::boxes) {
     ranges.assign(p.box.range, p.box.range + problem.reduced.dims + problem.kept.dims);
   }
-  return {name_of(p.family), name_of(p.layout), p.threads,     p.width, p.vector,   p.loads,   p.tiles,     p.chunk,
-          p.segments,        p.window,          p.prefetching, ranges,  p.box.halo, p.box.run, p.box.shared};
+  return {name_of(p.family), name_of(p.layout), p.threads,    p.width,   p.vector,      p.loads,
+          p.tiles,           p.chunk,           p.segments,   p.window,  p.prefetching, ranges,
+          p.box.halo,        p.box.run,         p.box.shared, p.anywhere};
 }
 
 }  // namespace

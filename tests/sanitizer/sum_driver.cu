@@ -323,9 +323,10 @@ int main(int argc, char** argv) {
     shapes.push_back({7, 15, length, Over::columns, 0, 1, 0, 132, Held::rows_around});
     shapes.push_back({40, 15, length, Over::columns, 1, 1, 2, 132, Held::rows_around});
   }
-  for (const int64_t outer : {31, 33, 48, 40001}) {  // columns that are no neighbours in the result
+  for (const int64_t outer : {9, 15, 17, 31, 33, 48, 40001}) {  // columns that are no neighbours in the result
     for (const int64_t n : {2, 5, 9}) {
       shapes.push_back({outer, 7, n, Over::columns, 0, 1, 0, 132, Held::turned});
+      shapes.push_back({outer, 6, n, Over::columns, 1, 1, 1, 132, Held::turned});
       shapes.push_back({outer, 5, n, Over::columns, 3, 2, 1, 132, Held::turned});
     }
   }
