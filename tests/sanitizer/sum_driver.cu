@@ -58,14 +58,15 @@ void fold(std::vector<T>& x) {
   }
 }
 
-/// Values of many sizes, so that the order shows; those of 16 bits of both signs, or their sum would be infinite.
+/// Values of many sizes, so that the order shows. Those of 16 bits are all of about one size, and of both signs: each one
+/// shows in a sum of which 11 bits are left, of which an order would not.
 template <typename T>
 T value(int64_t i) {
   const uint32_t hash = static_cast<uint32_t>(i + 1) * 2654435761u;
   if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(hash >> 8);
   } else if constexpr (std::is_same_v<T, __half>) {
-    const float magnitude = std::ldexp(static_cast<float>(hash >> 21), -6 - static_cast<int>(hash % 16));
+    const float magnitude = 1 + std::ldexp(static_cast<float>(hash >> 22), -10);
     return __float2half_rn(hash & 16 ? -magnitude : magnitude);
   } else if constexpr (std::is_same_v<T, std::complex<float>>) {
     return {value<float>(2 * i), value<float>(2 * i + 1)};
