@@ -58,8 +58,8 @@ void fold(std::vector<T>& x) {
   }
 }
 
-/// Values of many sizes, so that the order shows. Those of 16 bits are all of about one size, and of both signs: each one
-/// shows in a sum of which 11 bits are left, of which an order would not.
+/// Values of many sizes, so that the order shows. Those of 16 bits are all of about one size, and of both signs: each
+/// one shows in a sum of which 11 bits are left, of which an order would not.
 template <typename T>
 T value(int64_t i) {
   const uint32_t hash = static_cast<uint32_t>(i + 1) * 2654435761u;
