@@ -4,7 +4,7 @@
 // dimensions join to pieces of memory as long as L2 holds what was read in between; a piece that cannot grow any more
 // comes with what else is in its first and in its last granule. (15, 9324, 17, 52) bfloat16 over all but 52, in runs of
 // 34 bytes of which neighbours are visited 9324 runs later by some hundred blocks, takes 2.8 times the bytes, and 291
-// us where a kernel that reads each once takes 128 (H100).
+// us where a box of it takes 128 (H100).
 
 #pragma once
 
