@@ -265,9 +265,9 @@ int chunk_of(const Problem& p) {
 int chunk_of_few_rows(const Problem& p, int vector) {
   const int chunk = chunk_of(p);
   if (chunk > 0 || !can_take_chunks(p) || p.columns.stride[0] != 1 || p.n > kFewRows) return chunk;
-  const auto run = static_cast<int>(std::min<int64_t>(p.columns.size[0].value, 2 * kChunk));
-  if (nearest_in_result(p) == 0) return run == vector && run * p.element_size == 16 ? run : 0;
-  if (vector > 1 || run >= 2 * kChunk) return 0;
+  const int64_t run = p.columns.size[0].value;
+  if (nearest_in_result(p) == 0) return run == vector && run * p.element_size == 16 ? vector : 0;
+  if (vector > 1) return 0;
   if (p.element_size == 2) return run >= kChunk ? kChunk : run >= kChunk / 2 ? kChunk / 2 : 0;
   return run >= 26 && p.n * p.element_size <= 32 ? kChunk : 0;
 }
@@ -750,12 +750,17 @@ std::optional<Lines> lines_across(const Problem& p) {
   return lines;
 }
 
+/// Threads of sum_lines that a GPU holds at once.
+int64_t wave_of_lines(const Problem& p, int multiprocessors) {
+  return int64_t{p.element_size <= 4 ? 768 : 512} * multiprocessors;
+}
+
 /// Family::lines, or none if there is no room for the nodes.
 std::optional<Plan> plan_lines(const Problem& p, const Lines& lines, int multiprocessors) {
   const int loads = line_loads(p.element_size);
   const int64_t all_lines = p.outputs * lines.count;
   if (all_lines >= int64_t{1} << 31) return std::nullopt;
-  const int64_t wave = int64_t{p.element_size <= 4 ? 768 : 512} * multiprocessors;
+  const int64_t wave = wave_of_lines(p, multiprocessors);
   const auto threads = [&](int64_t a_thread) { return all_lines * ceil_div(lines.length, a_thread); };
   // Small windows, as a lane goes on to the end of the last one: a transposed (102147, 517) of float16 takes 53 us with
   // windows of 64, 65 with 128; but long lines of a full sum the next larger ones, for (4097, 4095) 20.7, with 32 22.1.
@@ -1226,11 +1231,15 @@ bool in_memory_order(const Strides& s) {
 
 // What an element costs with a plan that is not boxes, in the same units. 0 if it is not to be replaced.
 
+/// How often an element is loaded along lines, if caches keep some of what is loaded twice.
+double loads_along_lines(const Plan& plan, const Lines& lines) {
+  return 1 + 0.85 * plan.window / static_cast<double>(lines.length);
+}
+
 double cost_of_lines(const Problem& p, const Plan& plan, const Lines& lines) {
-  // Caches keep what is left of sectors but where only some bytes lie side by side, and half of what is loaded twice.
+  // Caches keep what is left of sectors but where only some bytes lie side by side.
   const double sectors = lines.bytes < 12 ? 2.5 : 1;
-  const double twice = static_cast<double>(plan.window) / static_cast<double>(lines.length);
-  return (kCostOfByte * p.element_size * sectors + 14) * (1 + 0.85 * twice);
+  return (kCostOfByte * p.element_size * sectors + 14) * loads_along_lines(plan, lines);
 }
 
 double cost_of_tiles(const Problem& p, const Plan& plan, const Lines& lines) {
@@ -1243,12 +1252,15 @@ double cost_of_tiles(const Problem& p, const Plan& plan, const Lines& lines) {
   return std::max(kCostOfByte * p.element_size * apart * (run + kSectorBytes) / run + 45, least);
 }
 
+/// Of rows that are loaded element by element. read: bytes for each byte of an element.
+double cost_of_single(const Problem& p, double read) {
+  const double turns = in_memory_order(p.reduced) ? 0 : 1 / static_cast<double>(p.reduced.size[0].value);
+  return (9.5 * p.element_size * read + 17) * (1 + 6 * turns);
+}
+
 double cost_of_rows(const Problem& p, const Plan& plan, double waves) {
   const double used = used_in_order(p);
-  if (is_single(plan.layout) && !in_memory_order(p.reduced)) {
-    const double turns = 1 / static_cast<double>(p.reduced.size[0].value);
-    return (9.5 * p.element_size / used + 17) * (1 + 6 * turns);
-  }
+  if (is_single(plan.layout) && !in_memory_order(p.reduced)) return cost_of_single(p, 1 / used);
   // Outputs that share sectors read these each for itself: from memory, if there is much of that, and at twice the
   // price if outputs are so long that they come one after the other. 114 layouts 1.5 times as fast by boxes (H100).
   const bool shared = distance(p.columns.stride[0]) < static_cast<uint64_t>(kSectorBytes / p.element_size - 1);
@@ -1277,25 +1289,23 @@ Visits visits_of(const Problem& p, const Plan& plan, const std::optional<Lines>&
   Visits visits;
   const auto outputs = static_cast<double>(p.outputs);
   const auto segments = static_cast<double>(plan.segments);
-  const double threads = 1024. * multiprocessors;
   if (plan.family == Family::lines) {
-    const double length = static_cast<double>(lines->length);
-    const double stretch = std::min<double>(plan.tiles, length);
-    const double all = outputs * static_cast<double>(lines->count) * std::ceil(length / stretch);
-    const double walkers = std::min(all, (p.element_size <= 4 ? 0.75 : 0.5) * threads);
+    const int64_t stretch = std::min<int64_t>(plan.tiles, lines->length);
+    const int64_t all = p.outputs * lines->count * ceil_div(lines->length, stretch);
+    const auto walkers = static_cast<double>(std::min(all, wave_of_lines(p, multiprocessors)));
     Strides every_line;
     lines_of_all(p, lines->dim, every_line);
-    visits.add_walkers(in_order_of_memory(every_line), 1, stretch, walkers);
-    visits.add_walks(p.reduced, lines->dim, stretch, walkers);
+    visits.add_walkers(in_order_of_memory(every_line), 1, static_cast<double>(stretch), walkers);
+    visits.add_walks(p.reduced, lines->dim, static_cast<double>(stretch), walkers);
   } else if (plan.family == Family::columns) {
-    const double columns = std::min(outputs, std::max(1., threads * plan.vector / (8 * segments)));
+    const double columns = std::min(outputs, std::max(1., 128. * multiprocessors * plan.vector / segments));
     visits.add_walkers(p.columns, 1, static_cast<double>(p.n), columns);
     visits.add_walks(p.reduced, p.reduced.dims, std::ceil(static_cast<double>(p.n) / segments), segments * columns);
   } else {
     const int per_load = is_single(plan.layout) ? 1 : 16 / p.element_size;
     const double of_block = static_cast<double>(plan.threads) * plan.loads * per_load * plan.tiles;
     const double stretch = std::min(of_block, static_cast<double>(p.n));
-    const double walkers = std::min(outputs * segments, std::floor(1024. / plan.threads) * multiprocessors);
+    const double walkers = std::min(outputs * segments, static_cast<double>(wave_of(plan.threads, multiprocessors)));
     visits.add_walks(p.reduced, p.reduced.dims, stretch, walkers);
     visits.add_walkers(p.kept, segments, stretch, walkers);
   }
@@ -1310,12 +1320,9 @@ double cost_of_rereading(const Problem& p, const Plan& plan, const std::optional
   const double bytes = visits.bytes_from_memory(p.element_size, kL2Bytes * multiprocessors);
   if (bytes < kMuch * visits.bytes_from_memory(p.element_size, HUGE_VAL)) return 0;
   if (plan.family == Family::lines) {
-    return (9 * p.element_size * bytes + 18) * (1 + 0.85 * plan.window / static_cast<double>(lines->length));
+    return (9 * p.element_size * bytes + 18) * loads_along_lines(plan, *lines);
   }
-  if (plan.family == Family::rows && is_single(plan.layout)) {
-    const double turns = in_memory_order(p.reduced) ? 0 : 1 / static_cast<double>(p.reduced.size[0].value);
-    return (9.5 * p.element_size * bytes + 17) * (1 + 6 * turns);
-  }
+  if (plan.family == Family::rows && is_single(plan.layout)) return cost_of_single(p, bytes);
   return (9.5 * bytes + 2.5) * p.element_size + 3;
 }
 
