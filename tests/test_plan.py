@@ -280,8 +280,7 @@ def test_a_warp_for_each_output_of_up_to_128_words_in_runs(
 def test_few_rows_that_lie_apart(
     shape: tuple[int, ...], strides: tuple[int, ...], dims: int | list[int], vector: int
 ) -> None:
-    size = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
-    p = plan(meta(size, dtype=torch.float16).as_strided(shape, strides), dims)
+    p = plan(torch.empty_strided(shape, strides, dtype=torch.float16, device="meta"), dims)
     assert (p.family, p.vector, p.loads) == ("few_rows", vector, 8)
 
 
@@ -300,8 +299,11 @@ def test_nodes_take_a_hundredth_of_what_is_there() -> None:
     assert plan(meta(30_000, 1).expand(30_000, 100_000)).layout == "strided"
     assert plan(meta(1000, 513).t().expand(100_000, 513, 1000), [1, 2]).family == "columns"
     assert plan(meta(2_000_000).unfold(0, 1000, 1).unfold(0, 1000, 1), [1, 2]).window == 0
-    for dtype, length in ((torch.float32, 900), (torch.bfloat16, 2100)):
-        assert plan(meta(2_000_000, 30, length // 30, dtype=dtype).transpose(1, 2), [1, 2]).family == "staged_tiles"
+    for dtype, length, family in (
+        *((torch.float32, 600, "boxes"), (torch.float32, 900, "staged_tiles")),
+        *((torch.bfloat16, 1050, "boxes"), (torch.bfloat16, 2100, "staged_tiles")),
+    ):
+        assert plan(meta(2_000_000, 30, length // 30, dtype=dtype).transpose(1, 2), [1, 2]).family == family
     assert plan(meta(2_000_000, 30, 540 // 30, dtype=torch.bfloat16).transpose(1, 2), [1, 2]).window == 0
 
 
@@ -315,7 +317,7 @@ def test_lines_in_two_dimensions() -> None:
 
 def test_lines_come_before_tiles_element_by_element() -> None:
     """Unless they lie side by side, and windows are longer."""
-    for length, family in ((86, "lines"), (63, "boxes"), (20, "lines")):
+    for length, family in ((86, "lines"), (64, "boxes"), (63, "boxes"), (40, "boxes"), (20, "lines")):
         assert plan(meta(length, 37_485, 13, dtype=torch.float64).permute(2, 1, 0)).family == family
     for matrices, family, window in ((30_000, "lines", 32), (300_000, "boxes", 128)):
         p = plan(meta(matrices, 50, 5, dtype=torch.float64).transpose(1, 2))
@@ -331,6 +333,7 @@ def test_what_a_line_is_may_be_chosen() -> None:
     """Short lines that are all of the memory, or long ones of which few bytes lie side by side."""
     for shape, dtype, family, window in (
         *(((10, 40_560, 40), torch.float32, "lines", 32), ((10, 40_560, 20), torch.float32, "lines", 64)),
+        *(((10, 96_560, 40), torch.float32, "boxes", 32), ((10, 96_560, 20), torch.float32, "boxes", 32)),
         *(((8, 1_000_000, 9), torch.float16, "lines", 64), ((2, 1_000_000, 9), torch.float16, "boxes", 128)),
     ):
         p = plan(meta(*reversed(shape), dtype=dtype).permute(2, 1, 0))
@@ -369,8 +372,7 @@ WORST = [  # of random layouts, before there were boxes: shape, strides, dims
 def test_boxes_where_lines_use_little_of_each_sector(
     shape: tuple[int, ...], strides: tuple[int, ...], dims: list[int] | None
 ) -> None:
-    size = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
-    p = plan(meta(size, dtype=torch.float16).as_strided(shape, strides), dims)
+    p = plan(torch.empty_strided(shape, strides, dtype=torch.float16, device="meta"), dims)
     assert p.family == "boxes"
     assert p.run >= 64  # two sectors
     assert 2 * math.prod(p.ranges) <= p.shared <= 44 * 2**10  # bytes
@@ -393,8 +395,7 @@ def test_boxes_where_memory_would_be_read_again(
     shape: tuple[int, ...], strides: tuple[int, ...], dims: list[int], dtype: torch.dtype, otherwise: str
 ) -> None:
     """If L2 does not hold what is read in between; of little data it holds all."""
-    size = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
-    x = meta(size, dtype=dtype).as_strided(shape, strides)
+    x = torch.empty_strided(shape, strides, dtype=dtype, device="meta")
     assert plan(x, dims).family == "boxes"
     assert plan(x, dims, multiprocessors=8 * H200).family == otherwise  # with as much more L2
 
@@ -440,8 +441,7 @@ def test_boxes_of_lines_that_overlap(step: int) -> None:
     """A box has no room for more lines than lie apart, 14 to 18, those of the halo among them."""
     strides = (1, 1186380, 15, step)
     shape = (15, 5, 79092, 30)
-    size = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
-    p = plan(meta(size, dtype=torch.float16).as_strided(shape, strides))
+    p = plan(torch.empty_strided(shape, strides, dtype=torch.float16, device="meta"))
     assert p.family == "boxes"
     assert p.ranges[1] + p.halo <= step // 15
 

@@ -453,6 +453,13 @@ def test_boxes_of_any_layout(kind: Kind, dtype: torch.dtype) -> None:
 def test_chunks_of_columns(n: int, dtype: torch.dtype) -> None:
     """The last chunk shares columns with the one before it, unless they end together; a thread's may begin anywhere."""
     columns = (9, 15, 17, 27, 31, 32, 33, 40, 47, 48, 56, 64, 65, 32_769, 32_776)
+    chunks = dict.fromkeys(columns, 16)
+    if dtype == torch.int16:  # whose few rows are columns
+        chunks |= {9: 0, 15: 0, 17: 0, 27: 0, 31: 0}
+    elif dtype == torch.bfloat16:
+        chunks |= {9: 8, 15: 8}
+    else:
+        chunks |= {9: 0, 15: 0, 17: 0} | ({27: 0, 31: 0} if n * dtype.itemsize > 32 else {})
     for m in columns if n <= 8 else columns[-2:]:
         for outer in ((5,), (3, 7), (9, 2, 3))[: 3 if n <= 8 else 1]:
             for offset in (0, 1):
@@ -461,7 +468,7 @@ def test_chunks_of_columns(n: int, dtype: torch.dtype) -> None:
                 x, on_gpu = (
                     y[offset:].view(shape).permute(0, *range(len(shape) - 1, 0, -1)) for y in (memory, memory.cuda())
                 )
-                assert torch.ops.reduce._plan(on_gpu, 0, multiprocessors=132)[7] == 16 or m < 32
+                assert torch.ops.reduce._plan(on_gpu, 0, multiprocessors=132)[7] == chunks[m]
                 assert_same_bits(reduce_ops.sum(on_gpu, 0), reduce_ops.sum(x, 0), (shape, offset))
 
 
