@@ -86,14 +86,16 @@ def race(draws: list[Draw], memory: torch.Tensor, *, warm: bool) -> list[Row]:
     tensors = list(place(draws, memory))
     contenders = [both(x, drawn.dim) for x, drawn in zip(tensors, draws, strict=True)]
     turns = itertools.product(range(2 * REPEATS), range(len(draws)))
-    order = sorted(turns, key=lambda turn: turn[::-1]) if warm else list(turns)
-    for call in itertools.chain(*contenders):
-        call()  # loads the kernels
+    order = [(layout, (turn + layout) % 2) for turn, layout in turns]  # and contender
+    if warm:
+        order.sort(key=lambda call: call[0])
+    for contender in itertools.chain(*contenders):
+        contender()  # loads the kernels
     timed = times_on_gpu if memory.is_cuda else times_on_cpu
-    times = timed([contenders[layout][(turn + layout) % 2] for turn, layout in order])
-    seconds: dict[tuple[int, int], list[float]] = {}  # by layout and contender
-    for (turn, layout), elapsed in zip(order, times, strict=True):
-        seconds.setdefault((layout, (turn + layout) % 2), []).append(elapsed)
+    times = timed([contenders[layout][contender] for layout, contender in order])
+    seconds: dict[tuple[int, int], list[float]] = {}
+    for call, elapsed in zip(order, times, strict=True):
+        seconds.setdefault(call, []).append(elapsed)
 
     gpu = torch.cuda.get_device_properties(memory.device) if memory.is_cuda else None
     rows = []
