@@ -334,6 +334,16 @@ int single_width(int64_t columns) {
 /// Whether rows begin where a line does, or all as far behind that.
 bool are_lines(const Problem& p) { return std::abs(p.reduced.stride[0]) * p.element_size % kLineBytes == 0; }
 
+/// How many columns lie side by side, whether or not their sums do: those of (57749, 2, 230) float64 over dimension 0,
+/// held (57749, 230, 2), take 264 us where the two that are neighbours in the result are what a block is planned for.
+/// In chunks only those of the innermost dimension are taken together. Of 3205 random layouts with other plans for it
+/// the time is 1.20 times shorter in the geometric mean, and none is under half of torch.sum's speed, of which 13 were
+/// (H200).
+int64_t side_by_side(const Problem& p) {
+  if (p.columns.stride[0] != 1) return p.outputs;
+  return (chunk_of(p) > 0 ? p.columns : p.rows).size[0].value;
+}
+
 /// Columns in groups of `vector` neighbours, one group a thread.
 struct Groups {
   const Problem& p;
@@ -341,8 +351,8 @@ struct Groups {
   int multiprocessors;
   int rows;  // a thread loads
   int64_t count = ceil_div(p.outputs, vector);
-  int64_t run = p.columns.stride[0] == 1 ? p.columns.size[0].value / vector : count;  // that lie side by side
-  int64_t most_parts = ceil_power(ceil_div(p.n, rows));                               // with rows
+  int64_t run = ceil_div(side_by_side(p), vector);       // that lie side by side
+  int64_t most_parts = ceil_power(ceil_div(p.n, rows));  // with rows
   int64_t most_tiles = most_tiles_of(256);
 
   /// As many as the counters of a block of so many threads have room for.
