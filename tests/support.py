@@ -63,7 +63,8 @@ COLUMN_WAVE_DTYPES = (
     *(torch.int16, torch.int32, torch.int64, torch.complex64),
 )
 MANY_SINGLE_COLUMNS = ((3, 150, 257), (2, 500, 193), (5, 1300, 255), (1, 72, 1001))
-"""Shapes whose sums over dimension 1 are blocks of 64 or 128 single columns on a GPU of one or two multiprocessors."""
+"""Shapes whose sums over dimension 1 are blocks of 64 or 128 single columns on a GPU of one or two multiprocessors, or
+of floating-point neighbours that begin anywhere."""
 
 SIZED = tuple((rung, block_size) for rung in LADDER for block_size in rung.block_sizes)
 """Every rung with every block size it takes."""

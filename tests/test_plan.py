@@ -708,35 +708,71 @@ def test_rows_in_flight_of_single_columns(shape: tuple[int, int], dtype: torch.d
 @pytest.mark.parametrize(
     ("shape", "dtype", "width"),
     [
-        ((8, 2048, 4095), torch.float32, 128),
-        ((16, 2048, 4097), torch.float32, 64),  # 513 blocks of 128 would make a short second wave
-        ((12, 737, 9947), torch.float16, 64),
-        ((7, 158, 31981), torch.float16, 128),
-        ((134, 2090, 207), torch.float32, 32),  # of four parts two would have no rows
-        ((200, 2048, 191), torch.float32, 32),
-        ((8, 2048, 4095), torch.float64, 32),
+        ((8, 2048, 4095), torch.int32, 128),
+        ((16, 2048, 4097), torch.int32, 64),  # 513 blocks of 128 would make a short second wave
+        ((12, 737, 9947), torch.int16, 64),
+        ((7, 158, 31981), torch.int16, 128),
+        ((5, 200, 4999), torch.float32, 64),
+        ((134, 2090, 207), torch.int32, 32),  # of four parts two would have no rows
+        ((200, 2048, 191), torch.int32, 32),
+        ((8, 2048, 4095), torch.int64, 32),
     ],
 )
 def test_wide_blocks_of_many_single_columns(shape: tuple[int, ...], dtype: torch.dtype, width: int) -> None:
     p = plan(meta(*shape, dtype=dtype), 1)
     assert (p.family, p.vector, p.width, p.segments) == ("columns", 1, width, 1)
-    assert p.loads == (16 if dtype == torch.float64 else 32)
+    assert p.loads == (16 if dtype == torch.int64 else 32)
 
 
 @pytest.mark.parametrize("dtype", COLUMN_WAVE_DTYPES, ids=str)
-@pytest.mark.parametrize("shape", MANY_SINGLE_COLUMNS)
-def test_small_gpus_have_wide_blocks_of_many_single_columns(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    plans = [plan(meta(*shape, dtype=dtype), 1, multiprocessors) for multiprocessors in (1, 2)]
-    assert all(p.vector == 1 for p in plans)
-    assert any(p.loads == 32 and p.width >= 64 for p in plans) == (dtype.itemsize <= 4)
+def test_small_gpus_have_wide_blocks_of_many_single_columns(dtype: torch.dtype) -> None:
+    """Or neighbours that begin anywhere, where that is much data for them."""
+    plans = [plan(meta(*shape, dtype=dtype), 1, gpu) for shape in MANY_SINGLE_COLUMNS for gpu in (1, 2)]
+    assert any(p.vector == 1 and p.loads == 32 and p.width >= 64 for p in plans) == (dtype.itemsize <= 4)
+    integer = not (dtype.is_floating_point or dtype.is_complex)
+    assert any(p.anywhere for p in plans) != integer
+    assert all(p.anywhere == (p.vector > 1) for p in plans)
 
 
 def test_wide_blocks_have_rows_enough_and_neighbours_side_by_side() -> None:
-    assert plan(meta(18, 2_000_001), 0).loads == 16
-    assert plan(meta(72, 2_000_001), 0).loads == 32
-    apart = meta(100_001, 80, 3).permute(2, 1, 0).contiguous().permute(2, 1, 0)  # neighbours in memory are none there
+    assert plan(meta(18, 2_000_001, dtype=torch.int32), 0).loads == 16
+    assert plan(meta(72, 2_000_001, dtype=torch.int32), 0).loads == 32
+    apart = meta(100_001, 80, 3, dtype=torch.int32).permute(2, 1, 0).contiguous().permute(2, 1, 0)  # in the result
     p = plan(apart, 1)
     assert (p.width, p.chunk) == (32, 16)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "dtype", "anywhere"),
+    [
+        ((8192, 50_257), 0, torch.bfloat16, True),
+        ((8192, 50_264), 0, torch.bfloat16, False),  # whole words
+        ((8192, 50_257), 0, torch.int16, False),  # integers
+        ((8192, 50_257), 0, torch.int8, False),
+        ((8192, 50_257), 0, torch.complex128, False),  # of which each is a word
+        ((100, 50_257), 0, torch.bfloat16, False),  # little data
+        ((8, 2_000_001), 0, torch.bfloat16, False),  # few rows
+        ((500_001, 63), 0, torch.bfloat16, False),  # short runs
+        ((500_001, 65), 0, torch.bfloat16, False),  # in several segments
+        ((4_000_001, 129), 0, torch.bfloat16, True),
+        ((4_000_001, 129), 0, torch.float32, False),
+        ((110, 700_001), 0, torch.float16, False),  # 14 parts of a block that load once
+        ((450, 76_601), 0, torch.float16, False),  # or four times
+        ((8, 2048, 4095), 1, torch.float32, True),
+        ((8, 2048, 4095), 1, torch.float64, True),
+        ((23, 23, 2, 44_485), (0, 2), torch.bfloat16, True),
+        ((23, 23, 2, 44_485), (0, 2), torch.float32, True),
+        ((23, 23, 2, 44_485), (0, 2), torch.float64, False),
+        ((23, 23, 2, 4485), (0, 2), torch.bfloat16, True),  # little data, but rows in two dimensions
+        ((23, 23, 2, 1485), (0, 2), torch.bfloat16, False),
+    ],
+)
+def test_neighbours_that_begin_anywhere(
+    shape: tuple[int, ...], dim: int | list[int], dtype: torch.dtype, anywhere: bool
+) -> None:
+    p = plan(meta(*shape, dtype=dtype), dim)
+    assert p.anywhere == anywhere
+    assert not anywhere or (p.family, p.vector) == ("columns", 16 // dtype.itemsize)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ CONTIGUOUS = {
     "batch of few rows": Kind((700, 3, 1000), 1),
     "33 rows": Kind((33, 1000), 0),
     "inner": Kind((16, 300, 1000), 1),
+    "odd columns, apart": Kind((23, 17, 2, 5001), (0, 2)),
     "inner and outer": Kind((16, 300, 1000), (0, 1)),
     "apart": Kind((32, 3, 112, 112), (0, 2, 3)),
     "apart, odd": Kind((33, 3, 55, 55), (0, 2, 3)),
@@ -350,6 +351,34 @@ def test_many_single_columns(shape: tuple[int, int, int], dtype: torch.dtype) ->
     on_gpu = x.cuda()
     for multiprocessors in (1, 2):
         assert_same_bits(torch.ops.reduce._sum_as_on(on_gpu, 1, multiprocessors=multiprocessors), reduce_ops.sum(x, 1))
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64], ids=str
+)
+@pytest.mark.parametrize("run", [64, 65, 71, 79, 127, 1001, 30_003])
+def test_neighbours_that_begin_anywhere(run: int, dtype: torch.dtype) -> None:
+    """The last of a run begin earlier; those of two bytes in the middle of a word, or where the memory ends."""
+    kinds = (
+        Kind((600_000 // run, run), 0),
+        Kind((70, 5 * run), 0),
+        Kind((50, 70, run), 1),
+        Kind((33, 9, 5, run), (0, 2)),  # rows in two dimensions
+        Kind((3, 70, 7, run), (0, 1), lambda x: x.transpose(0, 1)),
+        Kind((40, 11, run), 0, lambda x: x.transpose(1, 2)),  # no neighbours in the result
+        Kind((20, 3, 33_000 + run), 0, lambda x: x.transpose(1, 2)),  # so that they are taken in chunks
+    )
+    anywhere = []
+    for kind in kinds:
+        for offset in (0, 1):
+            memory = random_values(offset + math.prod(kind.shape), dtype)
+            x, on_gpu = (kind.view(m[offset:].view(kind.shape)) for m in (memory, memory.cuda()))
+            expected = reduce_ops.sum(x, kind.dim)
+            for multiprocessors in (1, 2, 8):
+                anywhere.append(torch.ops.reduce._plan(on_gpu, kind.dim, multiprocessors=multiprocessors)[-1])
+                sums = torch.ops.reduce._sum_as_on(on_gpu, kind.dim, multiprocessors=multiprocessors)
+                assert_same_bits(sums, expected, (kind.shape, offset, multiprocessors))
+    assert any(anywhere)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64, torch.complex128], ids=str)

@@ -4,6 +4,9 @@
 // of a transposed tensor, every lane of a warp stores to a sector of its own, of which its sum is a small part. So such
 // columns may be taken by chunks of the innermost dimension in memory: a chunk, then the next one in the order of the
 // result, and so on, until a chunk at a time all of that dimension is taken. A warp then shares sectors at both ends.
+//
+// A thread that takes several neighbours takes them in one dimension. Where its size is no multiple of them, the last
+// ones begin earlier, as the last chunks do, and some columns are taken twice, by threads that store the same sum.
 
 #pragma once
 
@@ -18,45 +21,62 @@ namespace reduce_ops::sum {
 
 /// Columns count in the order in which they are taken.
 struct ColumnOrder {
-  int64_t count;    // those that two chunks share are taken twice
+  int64_t count;    // those that are taken twice count twice
   Strides columns;  // where they begin
   Strides places;   // where their sums belong
-  int64_t last;     // columns from here on are of the last chunks,
-  int64_t overlap;  // which begin so many columns earlier, to end with the innermost dimension
+  Divisor turn;     // so many take the innermost dimension once, all of its chunks,
+  int64_t last;     // of which columns from here on are of the last chunk,
+  int64_t overlap;  // which begins so many columns earlier, to end with the dimension
 
 #ifdef __CUDACC__
   __device__ int64_t offset(int64_t column) const { return columns.offset(column) - back(column, columns); }
   __device__ int64_t place(int64_t column) const { return places.offset(column) - back(column, places); }
 
  private:
-  __device__ int64_t back(int64_t column, const Strides& s) const { return column < last ? 0 : overlap * s.stride[0]; }
+  __device__ int64_t back(int64_t column, const Strides& s) const {
+    if (turn.value < count) {  // which is less than 2^31
+      const auto index = static_cast<uint32_t>(column);
+      column = index - turn.divide(index) * static_cast<uint32_t>(turn.value);
+    }
+    return column < last ? 0 : overlap * s.stride[0];
+  }
 #endif
 };
 
-/// In the order of memory or, if chunk > 0, by chunks: of which the innermost dimension has one at least, and which
-/// take one dimension more.
-inline ColumnOrder column_order(const Problem& p, int64_t chunk) {
-  ColumnOrder order{p.outputs, p.columns, p.places, p.outputs, 0};
+/// In the order of memory, or by chunks of which the innermost dimension has one at least, and which take one dimension
+/// more.
+inline ColumnOrder column_order(const Problem& p, const Plan& plan) {
+  ColumnOrder order{p.outputs, p.columns, p.places, Divisor::of(p.outputs), p.outputs, 0};
+  const int64_t chunk = plan.chunk > 0 ? plan.chunk : plan.anywhere ? plan.vector : 0;
   if (chunk == 0) return order;
+  const int64_t size = p.columns.size[0].value;
+  const int64_t chunks = (size + chunk - 1) / chunk;
+  order.count = p.outputs / size * chunks * chunk;
+  order.turn = Divisor::of(plan.chunk > 0 ? order.count : chunks * chunk);
+  order.last = order.turn.value / chunks * (chunks - 1);
+  order.overlap = chunks * chunk - size;
+
   const int dims = p.columns.dims;
-  int by_place[kMaxDims];
-  for (int d = 0; d < dims; ++d) by_place[d] = d;
-  std::sort(by_place + 1, by_place + dims, [&](int a, int b) { return p.places.stride[a] < p.places.stride[b]; });
+  int next[kMaxDims];
+  for (int d = 0; d < dims; ++d) next[d] = d;
+  if (plan.chunk > 0) {
+    std::sort(next + 1, next + dims, [&](int a, int b) { return p.places.stride[a] < p.places.stride[b]; });
+  }
+  Strides places = p.places;
+  if (places.dims == 1) {  // columns are in the order of the result
+    places.stride[0] = 1;
+    for (int d = 1; d < dims; ++d) places.stride[d] = places.stride[d - 1] * p.columns.size[d - 1].value;
+  }
   const auto add = [](Strides& s, int64_t size, int64_t stride) {
     s.size[s.dims] = Divisor::of(size);
     s.stride[s.dims++] = stride;
   };
-  const int64_t size = p.columns.size[0].value;
-  const int64_t chunks = (size + chunk - 1) / chunk;
-  order.count = p.outputs / size * chunks * chunk;
-  order.overlap = chunks * chunk - size;
-  order.last = order.count / chunks * (chunks - 1);
-  for (const auto& [from, to] : {std::pair{&p.columns, &order.columns}, {&p.places, &order.places}}) {
+  for (const auto& [from, to] : {std::pair{&p.columns, &order.columns}, {&std::as_const(places), &order.places}}) {
     to->dims = 0;
     to->small = order.count < int64_t{1} << 31;
-    add(*to, chunk, from->stride[0]);
-    for (int i = 1; i < dims; ++i) add(*to, p.columns.size[by_place[i]].value, from->stride[by_place[i]]);
-    add(*to, chunks, chunk * from->stride[0]);
+    add(*to, plan.chunk > 0 ? chunk : chunks * chunk, from->stride[0]);
+    for (int i = 1; i < dims; ++i) add(*to, p.columns.size[next[i]].value, from->stride[next[i]]);
+    if (plan.chunk > 0) add(*to, chunks, chunk * from->stride[0]);
   }
   return order;
 }

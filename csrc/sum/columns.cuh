@@ -2,9 +2,10 @@
 // every layout whose innermost kept dimension runs along memory and, one column a thread, for whatever nothing else
 // fits.
 //
-// A thread loads kRows rows at once, folds them in registers, and adds such batches up as a binary counter counts; the
-// parts of a block and the blocks of a column fold as segments.cuh says. A thread's batches are an aligned power of two
-// of rows, as are a part and a segment.
+// A thread takes one column or, where that fits, 16 bytes of neighbours: in one load where all rows begin at multiples
+// of 16 bytes, else in several (load_anywhere), which much data is worth. It loads kRows rows at once, folds them in
+// registers, and adds such batches up as a binary counter counts; the parts of a block and the blocks of a column fold
+// as segments.cuh says. A thread's batches are an aligned power of two of rows, as are a part and a segment.
 //
 // What limits it: registers. 16 rows of 16 bytes in flight beat 8, and 8 beat 4, by 1 to 2 % each on an H200; but where
 // there are no more than 8 rows in all, a kernel of few registers is twice as fast, and up to 64 rows of little data
@@ -47,11 +48,26 @@ struct alignas(kVector * sizeof(In)) Pack {
     return pack;
   }
 
-  /// From anywhere, element by element.
-  static __device__ Pack load_each(const In* p) {
+  /// From anywhere, where neighbours load the sectors' other elements: those of two bytes as the aligned words of four
+  /// bytes that hold them, but for the last one, behind which an allocation may end.
+  static __device__ Pack load_anywhere(const In* p) {
     Pack pack;
+    if constexpr (sizeof(In) == 2) {
+      constexpr int kWords = kVector / 2;
+      const auto address = reinterpret_cast<uintptr_t>(p);
+      const bool between = address % 4 != 0;
+      const auto* word = reinterpret_cast<const uint32_t*>(address & ~uintptr_t{3});
+      uint32_t w[kWords + 1];
 #pragma unroll
-    for (int v = 0; v < kVector; ++v) pack.element[v] = p[v];
+      for (int i = 0; i < kWords; ++i) w[i] = word[i];
+      w[kWords] = between ? reinterpret_cast<const uint16_t*>(p)[kVector - 1] : 0;
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) w[i] = __funnelshift_r(w[i], w[i + 1], between ? 16 : 0);
+      memcpy(&pack, w, sizeof pack);
+    } else {
+#pragma unroll
+      for (int v = 0; v < kVector; ++v) pack.element[v] = p[v];
+    }
     return pack;
   }
 };
@@ -102,15 +118,25 @@ __device__ Sums<kVector, Acc> fold_packs_left(const Pack<kVector, In> (&pack)[kR
   }
 }
 
+/// A row of neighbouring columns, of which those of other lanes share sectors if there is one, or they begin anywhere,
+/// so that L1 has them: (2^20, 33) took 45.5 us past it, 41.7 through it; (4096, 4095) 20.1 and 20.4 (H200).
+template <int kVector, bool kAnywhere, typename In>
+__device__ Pack<kVector, In> load_row(const In* p) {
+  if constexpr (kAnywhere) {
+    return Pack<kVector, In>::load_anywhere(p);
+  } else {
+    return Pack<kVector, In>::template load</*kOnce=*/(kVector > 1)>(p);
+  }
+}
+
 /// The sums of rows first, ..., first + kRows - 1 of the columns that begin at p. kOneStride: `rows` has one dimension.
-template <int kVector, int kRows, bool kOneStride, bool kOnce, typename Acc, typename In>
+template <int kVector, int kRows, bool kOneStride, bool kAnywhere, typename Acc, typename In>
 __device__ Sums<kVector, Acc> fold_rows(const In* p, const AnyStrides& rows, int64_t first) {
-  using Load = Pack<kVector, In>;
-  Load pack[kRows];
+  Pack<kVector, In> pack[kRows];
   const int64_t stride = rows.far.stride[0];
   const auto load_from = [&](const In* p) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + r * stride);
+    for (int r = 0; r < kRows; ++r) pack[r] = load_row<kVector, kAnywhere>(p + r * stride);
   };
   if constexpr (kOneStride) {
     load_from(p + first * stride);
@@ -118,7 +144,7 @@ __device__ Sums<kVector, Acc> fold_rows(const In* p, const AnyStrides& rows, int
     const auto row = static_cast<uint32_t>(first);
     const auto load_each = [&](const auto& near) {
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) pack[r] = Load::template load<kOnce>(p + near.offset(row + r));
+      for (int r = 0; r < kRows; ++r) pack[r] = load_row<kVector, kAnywhere>(p + near.offset(row + r));
     };
     if (rows.in_more.straight(row, kRows)) {
       load_from(p + rows.in_more.offset(row));
@@ -131,20 +157,20 @@ __device__ Sums<kVector, Acc> fold_rows(const In* p, const AnyStrides& rows, int
     load_from(p + row.offset());
   } else {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r, row.next(1)) pack[r] = Load::template load<kOnce>(p + row.offset());
+    for (int r = 0; r < kRows; ++r, row.next(1)) pack[r] = load_row<kVector, kAnywhere>(p + row.offset());
   }
   return fold_packs<Acc>(pack);
 }
 
 /// The same of rows of which those from `count` on are missing.
-template <int kVector, int kRows, bool kOneStride, bool kOnce, typename Acc, typename In>
+template <int kVector, int kRows, bool kOneStride, bool kAnywhere, typename Acc, typename In>
 __device__ Sums<kVector, Acc> fold_rows_left(const In* p, const AnyStrides& rows, int64_t first, int count) {
   using Load = Pack<kVector, In>;
   Load pack[kRows] = {};  // or nvcc fills those that are missing with what the registers held before, and keeps that
   const auto load = [&](const auto& offset) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      if (r < count) pack[r] = Load::template load<kOnce>(p + offset(first + r));
+      if (r < count) pack[r] = load_row<kVector, kAnywhere>(p + offset(first + r));
     }
   };
   if constexpr (kOneStride) {
@@ -181,13 +207,10 @@ __device__ void store_apart(Out* result, int64_t stride, const Sums<kVector, Acc
 /// threads even where no block has so many: with columns of one byte, fold_parts would take 89 registers instead of 80,
 /// and (16, 2048, 4096) over dimension 1 44 us instead of 39, as two blocks of 256 threads would have room instead of
 /// three (H200).
-template <int kVector, int kRows, bool kOneStride, typename In, typename Acc, typename Out>
+template <int kVector, int kRows, bool kOneStride, bool kAnywhere, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kVector == 1 || (kOneStride && kVector * sizeof(In) < 16) ? kSingleWaveThreads
                                                                                             : kWaveThreads)
     sum_columns(const __grid_constant__ Columns<In, Acc, Out> c) {
-  // Rows of single columns begin anywhere, so that warps side by side share sectors: (2^20, 33) took 45.5 us past L1,
-  // 41.7 through it; (4096, 4095) 20.1 and 20.4 (H200).
-  constexpr bool kOnce = kVector > 1;
   extern __shared__ uint4 shared[];
   auto* s = reinterpret_cast<Sums<kVector, Acc>*>(shared);  // the levels of a counter for each thread
   const int64_t column = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kVector;
@@ -209,12 +232,12 @@ __global__ void __launch_bounds__(kVector == 1 || (kOneStride && kVector * sizeo
   if (active) {
     const In* p = c.data + c.order.offset(column);
     for (; count < c.batches && first + (count + 1) * kRows <= c.n; ++count) {
-      counter.push(fold_rows<kVector, kRows, kOneStride, kOnce, Acc>(p, c.reduced, first + count * kRows), count);
+      counter.push(fold_rows<kVector, kRows, kOneStride, kAnywhere, Acc>(p, c.reduced, first + count * kRows), count);
     }
     const int64_t row = first + count * kRows;
     if (count < c.batches && row < c.n) {
       const int left = static_cast<int>(c.n - row);
-      counter.push(fold_rows_left<kVector, kRows, kOneStride, kOnce, Acc>(p, c.reduced, row, left), count);
+      counter.push(fold_rows_left<kVector, kRows, kOneStride, kAnywhere, Acc>(p, c.reduced, row, left), count);
       ++count;
     }
   }
@@ -265,7 +288,7 @@ __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewR
   if (kVector > 1 && !kSideBySide && r.anywhere) {
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
-      if (k < count) pack[k] = Load::load_each(p + r.offset[k]);
+      if (k < count) pack[k] = Load::load_anywhere(p + r.offset[k]);
     }
   } else {
 #pragma unroll

@@ -136,14 +136,15 @@ class Launcher {
     return true;
   }
 
-  template <int kVector, int kRows, bool kOneStride>
+  template <int kVector, int kRows, bool kOneStride, bool kAnywhere = false>
   bool columns() const {
     if (p_.family != Family::columns || p_.vector != kVector || p_.loads != kRows) return false;
+    if (p_.anywhere != kAnywhere) return false;
     if (kOneStride && l_.problem.reduced.dims > 1) return false;
     const dim3 block(p_.width, p_.threads / p_.width);
     const auto columns = matrix();
     const dim3 grid(blocks_for(columns.order.count, int64_t{p_.width} * kVector), p_.segments);
-    const auto kernel = sum_columns<kVector, kRows, kOneStride, In, Acc, Out>;
+    const auto kernel = sum_columns<kVector, kRows, kOneStride, kAnywhere, In, Acc, Out>;
     const size_t bytes = counter_bytes<kVector>(p_.width, p_.tiles);
     allow_shared(kernel, bytes);
     start(kernel, grid, block, bytes, columns);
@@ -161,7 +162,7 @@ class Launcher {
                           .offset = {},
                           .part = kRows * p.reduced.stride[0],
                           .anywhere = p_.anywhere,
-                          .order = column_order(p, p_.chunk)};
+                          .order = column_order(p, p_)};
     for (int row = 0; row < kRows; ++row) rows.offset[row] = p.reduced.offset_of_large(row);
     const bool side_by_side = p.columns.dims == 1 && p.columns.stride[0] == 1;
     const auto kernel = side_by_side ? sum_few_rows<kVector, kRows, kParts, true, In, Acc, Out>
@@ -361,7 +362,7 @@ class Launcher {
             .slots = l_.slots,
             .batches = p_.tiles,
             .prefetching = p_.prefetching,
-            .order = column_order(p, p_.chunk),
+            .order = column_order(p, p_),
             .reduced = AnyStrides(p.reduced)};
   }
 
@@ -441,6 +442,22 @@ cudaError_t launch_pitched(const Launch& l, cudaStream_t stream) {
                 kernel.template common_rows<Layout::pitched, Pitched>());
 }
 
+/// Columns whose neighbours begin anywhere, which Kernels::every of floating-point types alone has.
+template <typename In, typename Acc, typename Out>
+cudaError_t launch_anywhere(const Launch& l, cudaStream_t stream) {
+  const Launcher<In, Acc, Out> kernel(l, stream);
+  constexpr int kVector = column_vector(sizeof(In));
+  if constexpr (std::is_integral_v<Acc>) {
+    return cudaErrorInvalidValue;
+  } else {
+    if (kernel.template columns<kVector, anywhere_rows(sizeof(In), 1), true, true>()) return status(true);
+    if constexpr (sizeof(In) <= 4) {
+      return status(kernel.template columns<kVector, anywhere_rows(sizeof(In), 2), false, true>());
+    }
+    return status(false);
+  }
+}
+
 /// Kernels::every.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
@@ -454,6 +471,7 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
     case Family::tiles:
     case Family::boxes:
       if (l.plan.layout == Layout::pitched) return launch_pitched<In, Acc, Out>(l, stream);
+      if (l.plan.anywhere) return launch_anywhere<In, Acc, Out>(l, stream);
       return launch_rows<In, Acc, Out>(l, stream);
     case Family::tiny_rows:
       return status(kernel.template tiny_rows<2>() || kernel.template tiny_rows<3>() ||

@@ -96,7 +96,7 @@ struct Plan {
   int tiles = 0;   // that many such loads a thread, a power of two; staged_rows: rows of a tile; lines: elements of a
                    // line that a thread takes, whole windows; staged_tiles, tiles: lines of a tile
   int chunk = 0;   // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
-  bool anywhere = false;  // few_rows: the neighbours of a thread begin anywhere, and are loaded one by one
+  bool anywhere = false;  // columns, few_rows: the neighbours of a thread begin anywhere
   int segments = 0;       // blocks an output, or a block's width of outputs; 0: more than any plan covers
   // The first so many blocks have L2 load what they read first before they wait (early_start.cuh). Rows of several
   // blocks an output let the next kernel start if some do and a block has one tile, columns if all do; a full sum of
@@ -204,6 +204,10 @@ constexpr int most_column_rows(int vector, int element_size) {
 
 /// The same where rows are not one stride apart.
 constexpr int strides_rows(int vector, int element_size) { return vector == 1 && element_size <= 4 ? kColumnRows : 8; }
+
+/// The same of neighbours that begin anywhere, in rows of so many dimensions. Of two bytes 16 are no faster than 8, but
+/// slower where there is little data.
+constexpr int anywhere_rows(int element_size, int dims) { return element_size == 2 || dims > 1 ? 8 : kColumnRows; }
 
 /// Segments whose sums a thread of the last block has in flight: as many as its registers have room for.
 template <int kVector, int kAccumulateSize>

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -43,6 +44,7 @@ struct Shape {
   int64_t offset, step, gap;
   int multiprocessors = 132;  // that the plan is for
   Held held = Held::in_order;
+  bool needed = false;  // also where the largest are left out, for no smaller one has its kernels
 
   bool reduces(int64_t d) const {
     if (over == Over::everything) return true;
@@ -93,8 +95,8 @@ Out rounded(Acc x) {
   }
 }
 
-/// What has run.
-std::set<std::pair<Type, Family>> seen;
+/// What has run, and whether with Plan::anywhere.
+std::set<std::tuple<Type, Family, bool>> seen;
 
 template <typename In, typename Acc, typename Out = Acc>
 int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
@@ -131,7 +133,7 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   p.result_aligned = true;
   p.kernels = in == Type::int16 ? Kernels::rows : Kernels::every;  // as problem.cpp has it
   l.plan = make_plan(p, s.multiprocessors);
-  seen.emplace(in, l.plan.family);
+  seen.emplace(in, l.plan.family, l.plan.anywhere);
 
   std::vector<In> host(length);
   for (int64_t i = 0; i < length; ++i) host[i] = value<In>(i);
@@ -255,6 +257,18 @@ int main(int argc, char** argv) {
     shapes.push_back({5, 1300, 255, Over::rows, offset, 1, 0, /*multiprocessors=*/2});
     shapes.push_back({1, 72, 1001, Over::rows, offset, 1, 0, /*multiprocessors=*/1});
   }
+  for (const int64_t offset : {0, 1}) {  // neighbours that begin anywhere
+    shapes.push_back({1701, 40, 2, Over::rows, offset, 1, 0, /*multiprocessors=*/1, Held::turned, /*needed=*/true});
+    shapes.push_back({3, 501, 16, Over::outer_and_columns, offset, 1, offset, 1, Held::rows_side_by_side, true});
+    for (const auto [outer, rows, columns] : std::vector<std::array<int, 3>>{
+             {1, 40, 10001}, {1, 300, 1003}, {1, 4000, 258}, {1, 9001, 129}, {30, 50, 201}, {2, 1500, 65}}) {
+      shapes.push_back({outer, rows, columns, Over::rows, offset, 1, 0, /*multiprocessors=*/1});
+    }
+    for (const auto [outer, rows, columns] :
+         std::vector<std::array<int, 3>>{{3, 1001, 40}, {9, 301, 31}, {2, 2503, 17}, {30, 101, 200}}) {
+      shapes.push_back({outer, rows, columns, Over::outer_and_columns, offset, 1, offset, 1, Held::rows_side_by_side});
+    }
+  }
   for (const int64_t outer : {3, 21, 41, 84}) {  // planes of channels that are many for such a GPU
     for (const int64_t plane : {25, 49, 64}) {
       shapes.push_back({outer, 16, plane, Over::outer_and_columns, 0, 1, 0, /*multiprocessors=*/8});
@@ -335,7 +349,7 @@ int main(int argc, char** argv) {
   int wrong = 0;
   for (size_t i = 0; i < shapes.size(); ++i) {
     const Shape& s = shapes[i];
-    if (s.outer * s.rows * s.columns > largest) continue;
+    if (s.outer * s.rows * s.columns > largest && !s.needed) continue;
     runs += 4;
     wrong += run<float, float>(Type::float32, Type::float32, Type::float32, s, slots);
     wrong += run<double, double>(Type::float64, Type::float64, Type::float64, s, slots);
@@ -350,9 +364,14 @@ int main(int argc, char** argv) {
   int unseen = 0;
   for (const Type type : {Type::float16, Type::float32, Type::float64, Type::complex64}) {
     for (int family = 0; family <= static_cast<int>(Family::boxes); ++family) {
-      if (seen.count({type, static_cast<Family>(family)}) > 0) continue;
-      ++unseen;
-      std::fprintf(stderr, "type %d: no sum of family %d\n", static_cast<int>(type), family);
+      for (const bool anywhere : {false, true}) {
+        const auto f = static_cast<Family>(family);
+        if (anywhere && f != Family::columns && f != Family::few_rows) continue;
+        if (seen.count({type, f, anywhere}) > 0) continue;
+        ++unseen;
+        std::fprintf(stderr, "type %d: no sum of family %d%s\n", static_cast<int>(type), family,
+                     anywhere ? " that begins anywhere" : "");
+      }
     }
   }
   std::printf("%d sums, %d wrong\n", runs, wrong);
