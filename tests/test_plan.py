@@ -754,10 +754,11 @@ def test_wide_blocks_have_rows_enough_and_neighbours_side_by_side() -> None:
         ((8, 2_000_001), 0, torch.bfloat16, False),  # few rows
         ((500_001, 63), 0, torch.bfloat16, False),  # short runs
         ((500_001, 65), 0, torch.bfloat16, False),  # in several segments
-        ((4_000_001, 129), 0, torch.bfloat16, True),
-        ((4_000_001, 129), 0, torch.float32, False),
-        ((110, 700_001), 0, torch.float16, False),  # 14 parts of a block that load once
-        ((450, 76_601), 0, torch.float16, False),  # or four times
+        ((40_001, 4999), 0, torch.bfloat16, True),  # in segments of long runs
+        ((40_001, 4999), 0, torch.float32, False),
+        ((100, 1000, 101), 1, torch.float32, False),  # narrow blocks of many parts,
+        ((110, 700_001), 0, torch.float16, False),
+        ((450, 76_601), 0, torch.float16, False),
         ((8, 2048, 4095), 1, torch.float32, True),
         ((8, 2048, 4095), 1, torch.float64, True),
         ((23, 23, 2, 44_485), (0, 2), torch.bfloat16, True),

@@ -623,14 +623,24 @@ std::optional<Plan> plan_more_rows(const Problem& p, int vector, int multiproces
   return plan;
 }
 
+/// Parts of a block of neighbours that begin anywhere with which these are still a gain. Blocks of more are narrow, and
+/// share many sectors: of 1321 layouts with more parts sums take as long, one in five 10 % longer (H200).
+int most_parts_anywhere(const Problem& p, const Plan& plan, int multiprocessors) {
+  const bool one_stride = p.reduced.dims == 1;
+  if (plan.segments > 1) return one_stride ? 16 : 32;
+  if (plan.threads > 256) return p.element_size == 4 ? 8 : 32;
+  const bool long_walks = plan.tiles >= 16 && column_blocks(p, plan) >= int64_t{2} * multiprocessors;
+  return !one_stride || long_walks ? 16 : p.element_size == 4 ? 4 : 8;
+}
+
 /// Neighbours that begin anywhere, of columns that are no multiple of 16 bytes, or none where that is no gain: a thread
 /// then has 16 bytes of each row in flight, where it takes one column 2.
 ///
-/// Of little data it is a loss (0.86 times as fast), as of short runs in several segments (0.7), of 4 and 8 bytes there
-/// (0.88 and 0.97), of one byte an element, of which a thread takes no more than 4, and by narrow blocks of many parts,
-/// which share sectors, unless they walk long (0.8 to 0.96); of integers it is no gain (1.01). Of 10,301 other
-/// random layouts sums are 1.13 times as fast in the geometric mean, those of two bytes in rows of several dimensions
-/// 1.2 to 1.4 times, one in twenty more than 10 % slower; 117 were under half of torch.sum's speed, now 8 (H200).
+/// 9339 random layouts are 1.145 times as fast in the geometric mean, those of two bytes in rows of several dimensions
+/// 1.2 to 1.5 times, one in 26 more than 10 % slower; 117 were under half of torch.sum's speed, now 8; in graphs 1033
+/// matrices and batches of them 1.14 times. Little data is slower (0.86), so are short runs in several segments (0.7),
+/// and 4 and 8 bytes there (0.88 and 0.97); no gain are integers (1.01), and 8 bytes in rows of several dimensions
+/// (H200).
 std::optional<Plan> plan_anywhere(const Problem& p, int multiprocessors) {
   const bool one_stride = p.reduced.dims == 1;
   const int64_t run = p.columns.size[0].value;
@@ -641,14 +651,13 @@ std::optional<Plan> plan_anywhere(const Problem& p, int multiprocessors) {
   const Groups g{p, column_vector(p.element_size), multiprocessors, anywhere_rows(p.element_size, p.reduced.dims),
                  true};
   const Plan plan = plan_groups(g);
-  if (plan.segments == 1) {
-    const bool long_walks = plan.tiles >= 16 && column_blocks(p, plan) >= int64_t{2} * multiprocessors;
-    const bool many_parts = plan.threads > (one_stride && !long_walks ? 8 : 16) * plan.width;
-    return plan.threads <= 256 && many_parts ? std::nullopt : std::optional(plan);
-  }
+  if (plan.segments == 0) return std::nullopt;
+  if (plan.threads > most_parts_anywhere(p, plan, multiprocessors) * plan.width) return std::nullopt;
+  if (plan.segments == 1) return plan;
+  const bool long_runs = p.element_size == 2 && static_cast<double>(run) * waves >= 2000;
+  const bool busy = 4 * column_blocks(p, plan) >= int64_t{3} * multiprocessors;
   const bool have_slots = plan.segments <= max_slots(p.accumulate_size) / (g.count * g.vector);
-  const bool gain = p.element_size == 2 && static_cast<double>(run) * waves >= 2000;
-  return plan.segments > 1 && have_slots && gain ? std::optional(plan) : std::nullopt;
+  return long_runs && busy && have_slots ? std::optional(plan) : std::nullopt;
 }
 
 /// vector: columns a thread.
