@@ -743,6 +743,28 @@ def test_wide_blocks_have_rows_enough_and_neighbours_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(
+    ("shape", "dim", "dtype", "parts"),
+    [
+        ((22, 23, 273, 304), 1, torch.bfloat16, 1),
+        ((512, 64, 2048), 1, torch.bfloat16, 1),
+        ((512, 64, 2048), 1, torch.int8, 1),
+        ((512, 64, 2048), 1, torch.float64, 1),
+        ((512, 64, 2048), 1, torch.float32, 4),  # as fast
+        ((8, 128, 32, 2048), (0, 2), torch.float32, 1),
+        ((64, 64, 4096), 1, torch.bfloat16, 2),
+        ((64, 64, 2048), 1, torch.bfloat16, 4),
+        ((64, 256, 2048), 1, torch.bfloat16, 4),
+        ((512, 512, 2048), 1, torch.bfloat16, 1),
+        ((32, 64, 2048), 1, torch.bfloat16, 4),  # few columns: as many parts as have rows
+    ],
+)
+def test_parts_of_many_columns(shape: tuple[int, ...], dim: int | list[int], dtype: torch.dtype, parts: int) -> None:
+    p = plan(meta(*shape, dtype=dtype), dim)
+    assert (p.family, p.segments) == ("columns", 1)
+    assert p.threads // p.width == parts
+
+
+@pytest.mark.parametrize(
     ("shape", "dim", "dtype", "anywhere"),
     [
         ((8192, 50_257), 0, torch.bfloat16, True),
@@ -757,7 +779,7 @@ def test_wide_blocks_have_rows_enough_and_neighbours_side_by_side() -> None:
         ((40_001, 4999), 0, torch.bfloat16, True),  # in segments of long runs
         ((40_001, 4999), 0, torch.float32, False),
         ((100, 1000, 101), 1, torch.float32, False),  # narrow blocks of many parts,
-        ((110, 700_001), 0, torch.float16, False),
+        ((110, 700_001), 0, torch.float16, True),  # one part
         ((450, 76_601), 0, torch.float16, False),
         ((8, 2048, 4095), 1, torch.float32, True),
         ((8, 2048, 4095), 1, torch.float64, True),
