@@ -737,7 +737,8 @@ def test_small_gpus_have_wide_blocks_of_many_single_columns(dtype: torch.dtype) 
 def test_wide_blocks_have_rows_enough_and_neighbours_side_by_side() -> None:
     assert plan(meta(18, 2_000_001, dtype=torch.int32), 0).loads == 16
     assert plan(meta(72, 2_000_001, dtype=torch.int32), 0).loads == 32
-    apart = meta(100_001, 80, 3, dtype=torch.int32).permute(2, 1, 0).contiguous().permute(2, 1, 0)  # in the result
+    # neighbours in memory that are none in the result
+    apart = meta(100_001, 80, 3, dtype=torch.int32).permute(2, 1, 0).contiguous().permute(2, 1, 0)
     p = plan(apart, 1)
     assert (p.width, p.chunk) == (32, 16)
 

@@ -334,11 +334,10 @@ int single_width(int64_t columns) {
 /// Whether rows begin where a line does, or all as far behind that.
 bool are_lines(const Problem& p) { return std::abs(p.reduced.stride[0]) * p.element_size % kLineBytes == 0; }
 
-/// How many columns lie side by side, whether or not their sums do: those of (57749, 2, 230) float64 over dimension 0,
-/// held (57749, 230, 2), take 264 us where the two that are neighbours in the result are what a block is planned for.
-/// In chunks only those of the innermost dimension are taken together. Of 3205 random layouts with other plans for it
-/// the time is 1.20 times shorter in the geometric mean, and none is under half of torch.sum's speed, of which 13 were
-/// (H200).
+/// How many columns lie side by side, whether or not their sums do: (57749, 2, 230) float64 over dimension 0, held
+/// (57749, 230, 2), takes 66 us (H200), and took 264 (H100) in blocks for the two columns whose sums do. In chunks only
+/// those of the innermost dimension are taken together. 3205 random layouts that have other plans for it are 1.20 times
+/// as fast in the geometric mean, and none is under half of torch.sum's speed, as 13 were (H200).
 int64_t side_by_side(const Problem& p) {
   if (p.columns.stride[0] != 1) return p.outputs;
   return (chunk_of(p) > 0 ? p.columns : p.rows).size[0].value;
@@ -479,9 +478,10 @@ bool are_near(const Groups& g) {
 /// have rows, have warps wait for barriers half of their time.
 ///
 /// 13,654 layouts are 1.19 times as fast in the geometric mean, one in a hundred more than 10 % slower; 23 were under
-/// half of torch.sum's speed, now none. In graphs 787 are 1.26 times as fast: (4, 46, 173952) int8 over dimension
-/// 1 12.2 us instead of 18.6, (2, 3, 106, 24176) float64 over 0 and 2 33.7 instead of 51.3. But float32 of one stride
-/// in one part is as fast as before (1.02), one in eight more than 5 % slower; and more rows want more parts (H200).
+/// half of torch.sum's speed, now none. In graphs 787 are 1.26 times as fast: (4, 46, 173952) int8 over dimension 1
+/// takes 12.2 us instead of 18.6, (2, 3, 106, 24176) float64 over 0 and 2 33.7 instead of 51.3. But float32 of one
+/// stride in one part is as fast as before (1.02), one in eight more than 5 % slower; and more rows want more parts
+/// (H200).
 std::optional<Plan> plan_few_parts(const Groups& g) {
   constexpr int kThreads = 128;
   const double blocks = static_cast<double>(g.count) / (kThreads * g.multiprocessors);  // of one part, for each of them
@@ -646,11 +646,11 @@ std::optional<Plan> plan_more_rows(const Problem& p, int vector, int multiproces
 
 /// Parts of a block of neighbours that begin anywhere with which these are still a gain. Blocks of more are narrow, and
 /// share many sectors: of 1321 layouts with more parts sums take as long, one in five 10 % longer (H200).
-int most_parts_anywhere(const Problem& p, const Plan& plan, int multiprocessors) {
+int most_parts_anywhere(const Problem& p, const Plan& plan, bool many_blocks) {
   const bool one_stride = p.reduced.dims == 1;
   if (plan.segments > 1) return one_stride ? 16 : 32;
   if (plan.threads > 256) return p.element_size == 4 ? 8 : 32;
-  const bool long_walks = plan.tiles >= 16 && column_blocks(p, plan) >= int64_t{2} * multiprocessors;
+  const bool long_walks = plan.tiles >= 16 && many_blocks;
   return !one_stride || long_walks ? 16 : p.element_size == 4 ? 4 : 8;
 }
 
@@ -670,13 +670,15 @@ std::optional<Plan> plan_anywhere(const Problem& p, int multiprocessors) {
   if (p.element_size > (one_stride ? 8 : 4) || p.outputs >= int64_t{1} << 30) return std::nullopt;
   if (run < 64 || waves < (one_stride ? 2 : 0.3)) return std::nullopt;
   const Groups g{p, column_vector(p.element_size), multiprocessors, anywhere_rows(p.element_size, p.reduced.dims),
-                 true};
+                 /*anywhere=*/true};
   const Plan plan = plan_groups(g);
   if (plan.segments == 0) return std::nullopt;
-  if (plan.threads > most_parts_anywhere(p, plan, multiprocessors) * plan.width) return std::nullopt;
+  const int64_t blocks = column_blocks(p, plan);
+  const bool many_blocks = blocks >= int64_t{2} * multiprocessors;
+  if (plan.threads > most_parts_anywhere(p, plan, many_blocks) * plan.width) return std::nullopt;
   if (plan.segments == 1) return plan;
   const bool long_runs = p.element_size == 2 && static_cast<double>(run) * waves >= 2000;
-  const bool busy = 4 * column_blocks(p, plan) >= int64_t{3} * multiprocessors;
+  const bool busy = 4 * blocks >= int64_t{3} * multiprocessors;
   const bool have_slots = plan.segments <= max_slots(p.accumulate_size) / (g.count * g.vector);
   return long_runs && busy && have_slots ? std::optional(plan) : std::nullopt;
 }
