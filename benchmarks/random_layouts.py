@@ -29,7 +29,6 @@ AT_ONCE = 24  # layouts that are timed together: some hundred MB, and fewer laun
 AHEAD = 10_000_000  # clocks for which the GPU waits, so that the host's calls are all there when it begins
 MOST_AT_ONCE = 16  # layouts of MOST bytes that there is memory for
 ALIGNMENT = 512  # of a tensor, as PyTorch has it
-WORST = 40  # of these all is told
 
 Call = Callable[[], torch.Tensor]
 
@@ -161,7 +160,10 @@ def together(rows: list[Row]) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the figures go")
-    parser.add_argument("--seconds", type=float, default=60, help="to draw layouts for (default 60)")
+    until = parser.add_mutually_exclusive_group()
+    until.add_argument("--seconds", type=float, default=60, help="to draw layouts for (default 60)")
+    until.add_argument("--layouts", type=int, metavar="N", help="to draw instead, the same for two builds")
+    parser.add_argument("--worst", type=int, default=40, metavar="N", help="to tell all of, or more if under half (40)")
     parser.add_argument("--seed", type=int, default=0, help="of the draw (default 0)")
     parser.add_argument("--warm", action="store_true", help="leave in the caches what these hold of a layout")
     options = parser.parse_args()
@@ -170,20 +172,21 @@ def main() -> int:
     random = Random(options.seed)
     rows: list[Row] = []
     end = time.monotonic() + options.seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end if options.layouts is None else len(rows) < options.layouts:
         rows += race([draw(random) for _ in range(AT_ONCE)], memory, warm=options.warm)
     rows.sort(key=lambda row: row.over_torch_sum)
     by_kernels: dict[str, list[Row]] = {}
     for row in rows:
         by_kernels.setdefault(row.kernels, []).append(row)
+    all_layouts = together(rows)
     report = {
         "benchmark": "random",
         "environment": measure.environment(device),
         "seed": options.seed,
         "warm": options.warm,
-        **together(rows),
+        **all_layouts,
         "kernels": [{"name": name} | together(by_kernels[name]) for name in sorted(by_kernels)],
-        "worst": [asdict(row) for row in rows[:WORST]],
+        "worst": [asdict(row) for row in rows[: max(options.worst, all_layouts["under_half"])]],
     }
     options.json.write_text(json.dumps(report, indent=2) + "\n")
     return 0

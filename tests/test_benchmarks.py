@@ -85,7 +85,21 @@ def test_random_layouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert bool(layout) == (family == "rows")
     ratios = [row["over_torch_sum"] for row in report["worst"]]
     assert ratios == sorted(ratios) and min(ratios) > 0
+    assert len(ratios) == min(max(40, report["under_half"]), report["layouts"])
     assert len(table_of(report)) == len(report["kernels"]) + 1
+
+
+def test_random_layouts_that_two_builds_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = load_benchmark("random_layouts")
+    monkeypatch.setattr(script, "LEAST", 2**8)
+    monkeypatch.setattr(script, "MOST", 2**14)
+    monkeypatch.setattr(script, "AT_ONCE", 4)
+    told = []
+    for _ in range(2):
+        report = report_of(script, tmp_path / "random.json", monkeypatch, "--layouts", "10", "--worst", "12")
+        assert report["layouts"] == len(report["worst"]) == 12  # in groups of four
+        told.append(sorted((row["shape"], row["strides"], row["dim"], row["dtype"]) for row in report["worst"]))
+    assert told[0] == told[1]
 
 
 def test_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
