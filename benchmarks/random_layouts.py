@@ -172,7 +172,11 @@ def main() -> int:
     random = Random(options.seed)
     rows: list[Row] = []
     end = time.monotonic() + options.seconds
-    while time.monotonic() < end if options.layouts is None else len(rows) < options.layouts:
+
+    def wants_more() -> bool:
+        return time.monotonic() < end if options.layouts is None else len(rows) < options.layouts
+
+    while wants_more():
         rows += race([draw(random) for _ in range(AT_ONCE)], memory, warm=options.warm)
     rows.sort(key=lambda row: row.over_torch_sum)
     by_kernels: dict[str, list[Row]] = {}

@@ -66,10 +66,16 @@ def test_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row.split(" | ")[:2] for row in rows] == [["| 2^12", "float32"], ["| (64, 64) over 1", "float16"]]
 
 
-def test_random_layouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def load_random_layouts(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The benchmark, of little data."""
     script = load_benchmark("random_layouts")
     monkeypatch.setattr(script, "LEAST", 2**8)
     monkeypatch.setattr(script, "MOST", 2**14)
+    return script
+
+
+def test_random_layouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = load_random_layouts(monkeypatch)
     drawn = [script.draw(Random(seed)) for seed in range(100)]
     assert drawn == [script.draw(Random(seed)) for seed in range(100)]
     for draw in drawn:
@@ -90,9 +96,7 @@ def test_random_layouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_random_layouts_that_two_builds_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = load_benchmark("random_layouts")
-    monkeypatch.setattr(script, "LEAST", 2**8)
-    monkeypatch.setattr(script, "MOST", 2**14)
+    script = load_random_layouts(monkeypatch)
     monkeypatch.setattr(script, "AT_ONCE", 4)
     told = []
     for _ in range(2):

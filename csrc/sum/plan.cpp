@@ -486,7 +486,7 @@ std::optional<Plan> plan_few_parts(const Groups& g) {
   constexpr int kThreads = 128;
   const double blocks = static_cast<double>(g.count) / (kThreads * g.multiprocessors);  // of one part, for each of them
   const int64_t most_rows = blocks < 2 ? 256 : 512;
-  if (g.vector == 1 || blocks < 0.6 || g.p.n > most_rows) return std::nullopt;
+  if (blocks < 0.6 || g.p.n > most_rows) return std::nullopt;
   if (blocks >= 2 && g.p.element_size == 4 && g.p.reduced.dims == 1) return std::nullopt;
   const int64_t width = blocks < 1.4 ? kThreads / 4 : blocks < 2 ? kThreads / 2 : kThreads;
   const int64_t parts = g.parts(kThreads, width);
