@@ -210,10 +210,8 @@ def test_neighbouring_threads_take_neighbouring_elements_of_permuted_dimensions(
         ((16, 81, 7876), "lines", 192, 32),
         ((8, 81, 7876), "lines", 96, 32),
         ((3, 81, 7876), "lines", 32, 32),
-        ((2000, 81, 177), "lines", 256, 32),
-        ((2000, 81, 176), "lines", 256, 32),
-        ((2000, 81, 73), "lines", 256, 32),
-        ((2000, 81, 72), "staged_tiles", 32, 32),
+        ((2000, 81, 201), "lines", 256, 32),
+        ((2000, 81, 200), "staged_tiles", 32, 32),
         ((2000, 81, 32), "staged_tiles", 64, 64),
         ((2000, 81, 31), "staged_tiles", 64, 64),
         ((2000, 81, 2), "staged_tiles", 512, 512),
@@ -559,6 +557,24 @@ def test_lines_are_staged_where_they_lie_in_runs() -> None:
     assert family(meta(30, 7, 50, 3, 40).permute(0, 2, 1, 4, 3)) == "tiles"  # four dimensions
     assert family(meta(9000 * 60).as_strided((9000, 40, 3), (60, 1, 20))) == "staged_tiles"
     assert family(meta(9000 * 60).as_strided((9000, 40, 3), (30, 1, 20))) == "tiles"  # turns that share elements
+
+
+@pytest.mark.parametrize(
+    ("dtype", "length", "lines", "turn"),
+    [
+        (torch.bfloat16, 150, 5000, None),
+        (torch.float32, 200, 5000, None),
+        (torch.float64, 200, 5000, None),
+        (torch.bfloat16, 300, 250_000, None),  # 143 MiB
+        (torch.float32, 72, 200, 50),
+        (torch.float64, 150, 200, 50),
+    ],
+    ids=str,
+)
+def test_longer_lines_are_walked_along(dtype: torch.dtype, length: int, lines: int, turn: int | None) -> None:
+    for longer, family in ((0, "staged_tiles"), (1, "lines")):
+        shape = (length + longer, lines) if turn is None else (lines, length + longer, turn)
+        assert plan(meta(*shape, dtype=dtype).transpose(-2, -1)).family == family, longer
 
 
 def test_integers_have_no_order() -> None:

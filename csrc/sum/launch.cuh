@@ -213,8 +213,9 @@ class Launcher {
                               .words = Divisor::of(p_.width),
                               .pitch = p_.pitch,
                               .turn_gap = p_.turn_gap,
+                              .bytes = static_cast<unsigned>(staged_bytes(a.length, p_.pitch)),
                               .end = data() + reach(p.kept) + reach(p.reduced) + 1};
-    const auto bytes = static_cast<size_t>(staged_bytes(a.length, p_.pitch));
+    const auto bytes = static_cast<size_t>(staging.bytes + places_of_staged(a.length));
     const auto kernel = p_.turn_gap > 0 ? sum_staged_tiles<true, In, Acc> : sum_staged_tiles<false, In, Acc>;
     allow_shared(kernel, bytes);
     start(kernel, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places, staging);

@@ -884,7 +884,7 @@ int tile_gap(int64_t length, int element_size) {
 int64_t congruent(int64_t least, int64_t to) { return least + ((to - least) % 16 + 16) % 16; }
 
 /// Plan::pitch, `least` at least: what the stride is modulo 16, and such that few of the lanes that each read from
-/// every kPart-th leaf on meet in a bank.
+/// every kPart-th leaf on meet in a bank, with what sum_staged_tiles has them begin with.
 int staged_pitch(int64_t least, int64_t stride, int64_t length, int element_size) {
   constexpr int kPitches = kWarpSize * 4 / 16;  // after which banks repeat
   const int64_t first = congruent(least, stride);
@@ -892,8 +892,9 @@ int staged_pitch(int64_t least, int64_t stride, int64_t length, int element_size
   int most[kPitches] = {};
   const int lanes = kWarpSize * 4 / std::max(element_size, 4);  // whose reads go together
   for (int lane = 0; lane < lanes; ++lane) {
-    const int64_t row = lane * kPart % length;
-    const int64_t at = row * first + lane * kPart / length * element_size;
+    const int64_t leaf = lane * kPart + (length < kPart ? 0 : lane % kPart);
+    const int64_t row = leaf % length;
+    const int64_t at = row * first + leaf / length * element_size;
     for (int i = 0; i < kPitches; ++i) {
       most[i] = std::max(most[i], ++in_bank[i][(at + row * 16 * i) / 4 % kWarpSize]);
     }
@@ -919,7 +920,9 @@ std::optional<Plan> stage(const Problem& p, const Lines& lines, Plan plan) {
   plan.family = Family::staged_tiles;
   plan.width = static_cast<int>(ceil_div(run + kSpare / 2, 16));
   plan.pitch = staged_pitch(row + kSpare, r.stride[0] * size, lines.length, p.element_size);
-  if (staged_bytes(lines.length, plan.pitch) > kMaxTileBytes) return std::nullopt;
+  const int64_t bytes = staged_bytes(lines.length, plan.pitch);
+  if (lines.length < kPart && bytes > 1 << 16) return std::nullopt;  // a table has places of 16 bits
+  if (bytes + places_of_staged(lines.length) > kMaxTileBytes) return std::nullopt;
   // As many threads as copy most of a tile at once: (7284, 86, 5) held (7284, 5, 86) takes 9.5 us with 128
   // threads, 14.8 with 64 (H200).
   const int64_t words = plan.tiles * lines.length * size / 16;
@@ -955,16 +958,24 @@ std::optional<Plan> plan_tiles(const Problem& p, const Lines& lines, int multipr
   return plan;
 }
 
+/// The longest lines that are better staged than walked along, if either can be. Of 7960 random layouts whose lines have
+/// 25 to 500 elements the 4450 up to here are 1.08 times as fast in the geometric mean, the others 0.965 (H200).
+int64_t longest_staged_line(const Problem& p, int multiprocessors) {
+  if (p.reduced.dims > 2) return p.element_size >= 8 ? 150 : 72;  // lines turn
+  if (waves_of(p, multiprocessors) >= kManyWaves) return 300;
+  return p.element_size >= 4 ? 200 : 150;
+}
+
 /// The longest windows with which it is better to walk along lines than to take tiles, if there are any.
-int64_t longest_window(const Problem& p, const Lines& lines, const std::optional<Plan>& tiles) {
+int64_t longest_window(const Problem& p, const Lines& lines, const std::optional<Plan>& tiles, int multiprocessors) {
   constexpr auto kAny = int64_t{1} << 31;
   const bool is_long = lines.length >= (lines.beside ? 8 : kMinWindow);
   if (!tiles) return is_long ? kAny : 0;
   if (lines.beside) return is_long ? std::max<int64_t>(kMinWindow, lines.length) : 0;
-  // Windows longer than half a line are loaded up to their ends three times. Short lines are better staged anyway:
-  // (780335, 43) of float16, transposed, 28.8 us, along lines 56; (516222, 65) 34 and 40; (335544, 100) 42 and 36
-  // (H200).
-  if (tiles->family == Family::staged_tiles) return lines.length <= kMaxStagedLine ? 0 : lines.length / 2;
+  // Windows longer than half a line are loaded up to their ends three times.
+  if (tiles->family == Family::staged_tiles) {
+    return lines.length <= longest_staged_line(p, multiprocessors) ? 0 : lines.length / 2;
+  }
   // Element by element (13, 37485, 86) of float64, held reversed, takes 654 us, along lines 170; but (6, 44981, 3, 80)
   // held (6, 80, 44981, 3), where lines lie side by side and windows are longer, 246 and 428. Where they do not, a
   // reversed (10, 96560, 69) of complex64 1139 us, along lines 332 (H200).
@@ -1454,7 +1465,7 @@ Plan plan_without_prefetching(const Problem& p, int multiprocessors) {
   if (const auto lines = lines_across(p)) {
     const auto tiles = plan_tiles(p, *lines, multiprocessors);
     const auto along = plan_lines(p, *lines, multiprocessors);
-    const auto& plan = along && along->window <= longest_window(p, *lines, tiles) ? along : tiles;
+    const auto& plan = along && along->window <= longest_window(p, *lines, tiles, multiprocessors) ? along : tiles;
     if (plan) return plan_boxes_instead(p, *plan, *lines, multiprocessors).value_or(*plan);
   }
   // Lanes go along the smaller stride, but a block an output needs enough elements to be worth it.

@@ -273,7 +273,6 @@ constexpr int kMinTiled = 512;           // elements of an output that are worth
 constexpr int kPart = 16;                // leaves that a thread of a tile folds at once
 constexpr int kMaxTileBytes = 88 << 10;  // of tiles
 constexpr int kMinStagedRun = 64;        // bytes side by side that are worth copying by words
-constexpr int kMaxStagedLine = 72;       // elements of a line, unless sum_lines cannot take it
 static_assert(kMaxTileBytes <= kCounterBytes);
 constexpr int kTileThreads = 256;  // of a tile, at most
 constexpr int kLineThreads = 256;  // of sum_lines
@@ -305,7 +304,14 @@ constexpr int kMinDown = 8;
 constexpr int64_t tile_bytes(int64_t leaves, int element_size) { return (leaves + leaves / 16) * element_size; }
 
 /// Of staged lines in shared memory, of which the first begins anywhere in a word: `pitch` has room for that.
-constexpr int64_t staged_bytes(int64_t length, int64_t pitch) { return length * pitch; }
+constexpr int64_t staged_bytes(int64_t length, int64_t pitch) { return (length * pitch + 15) / 16 * 16; }
+
+/// Bytes of a table of where kPart leaves lie that follow each other: of 16 bits each, an odd number of words, so that
+/// few lanes meet in a bank.
+constexpr int kPlacesBytes = kPart * 2 + 16;
+
+/// Bytes of such tables for each element of a short line.
+constexpr int64_t places_of_staged(int64_t length) { return length < kPart ? length * kPlacesBytes : 0; }
 
 /// Plans a sum with outputs > 0 and n > 0. multiprocessors: of the GPU.
 Plan make_plan(const Problem& problem, int multiprocessors);

@@ -4,13 +4,15 @@
 // lines, or some times as many, is whole windows. From shared memory threads read along the lines.
 //
 // - Where neighbouring lines lie side by side without a gap, a tile is some runs of memory (sum_staged_tiles). They are
-//   copied as they lie, by words of 16 bytes; a thread finds its leaves by additions.
+//   copied as they lie, by words of 16 bytes; a thread finds its leaves by additions or, in lines that end several
+//   times in what it reads, in a table.
 //
 // - Any other lines that boxes.cuh does not take are loaded element by element, and put into the order (sum_tiles).
 
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "early_start.cuh"
@@ -131,14 +133,127 @@ struct Staging {
   Divisor tiles;  // of an output
   Divisor words;  // of a run, at most
   int pitch;
-  int turn_gap;   // bytes
-  const In* end;  // behind the last element of all outputs
+  int turn_gap;    // bytes
+  unsigned bytes;  // of all lines in shared memory, behind which lies where the leaves of short ones lie
+  const In* end;   // behind the last element of all outputs
+};
+
+/// A tile of such lines. Lines count from its first one on, turns from the one that this is in: turn t begins with line
+/// t * turn - before.
+template <bool kTurns, typename In>
+struct StagedTile {
+  static constexpr int kSize = static_cast<int>(sizeof(In));
+
+  struct Leaf {
+    int row, line, turn;
+  };
+
+  const Divisor& line_of;  // elements of a line
+  const Divisor& turn_of;  // lines of a turn
+  int length;
+  int turn;
+  int before;
+  int base;  // bytes from `memory` to the first element
+  int pitch;
+  int turn_gap;
+  char* memory;
+
+  __device__ Leaf find(int leaf) const {
+    const auto line = static_cast<int>(line_of.divide(leaf));
+    return {leaf - line * length, line, kTurns ? static_cast<int>(turn_of.divide(before + line)) : 0};
+  }
+  /// Bytes from `memory` to a leaf.
+  __device__ int place_of(Leaf leaf) const {
+    return base + leaf.row * pitch + leaf.line * kSize + leaf.turn * turn_gap;
+  }
+  /// Leaves from this one on until its turn ends.
+  __device__ int left_of_turn(Leaf leaf) const {
+    return ((leaf.turn + 1) * turn - before - leaf.line) * length - leaf.row;
+  }
+  /// Bytes from where a line ends to where the next one begins.
+  __device__ int line_end() const { return kSize - length * pitch; }
+
+  template <typename Acc>
+  __device__ Acc read(int place) const {
+    return convert<Acc>(*reinterpret_cast<const In*>(memory + place));
+  }
+
+  /// From `first` on, of which `there` are not missing.
+  template <typename Acc>
+  __device__ void read_some(Leaf first, int there, Acc (&x)[kPart]) const {
+    int place = place_of(first);
+    int to_line = length - first.row;  // leaves
+    const int to_turn = left_of_turn(first);
+#pragma unroll
+    for (int k = 0; k < kPart; ++k) {
+      x[k] = identity<Acc>();
+      if (k < there) x[k] = read<Acc>(place);
+      place += pitch;
+      if (k + 1 == to_line) {
+        place += line_end();
+        to_line += length;
+      }
+      if (kTurns && k + 1 == to_turn) place += turn_gap;
+    }
+  }
+
+  /// Of lines of kPart elements and more. Neighbours read kPart leaves apart, and those are in few banks of shared
+  /// memory, if not in one, by how many words of 16 bytes `pitch` may be made longer. So not all begin with their first
+  /// leaf: the k-th that a thread reads is the one with number k ^ swap, which leaves every sum of two as it is.
+  template <typename Acc>
+  __device__ void read_long_lines(Leaf first, Acc (&x)[kPart]) const {
+    const int swap = static_cast<int>(threadIdx.x % kPart);
+    const int end = place_of({length, first.line, first.turn});
+    const bool turns_there = kTurns && before + first.line + 1 == (first.turn + 1) * turn;
+    const int jump = line_end() + (turns_there ? turn_gap : 0);
+    int place[kPart];
+    place[0] = place_of({first.row + swap, first.line, first.turn});
+#pragma unroll
+    for (int k = 1; k < kPart; ++k) {
+      const int bit = k & -k;
+      place[k] = place[k - bit] + (swap & bit ? -bit : bit) * pitch;
+    }
+#pragma unroll
+    for (int k = 0; k < kPart; ++k) x[k] = read<Acc>(place[k] + (place[k] < end ? 0 : jump));
+  }
+
+  static constexpr int kPlacesWords = kPlacesBytes / kLoadBytes;
+
+  /// By all threads of a block, for read_short_lines: how many bytes behind the first element of its line each of kPart
+  /// leaves lies, by the row of the first leaf.
+  __device__ void tabulate(uint4* places) const {
+    for (int i = static_cast<int>(threadIdx.x); i < length * kPart; i += static_cast<int>(blockDim.x)) {
+      const int row = i / kPart;
+      const int leaf = row + i % kPart;
+      const auto line = static_cast<int>(line_of.divide(leaf));
+      reinterpret_cast<uint16_t*>(places + row * kPlacesWords)[i % kPart] =
+          static_cast<uint16_t>((leaf - line * length) * pitch + line * kSize);
+    }
+  }
+
+  /// Of shorter lines. kMayTurn: a turn may end within these leaves.
+  template <bool kMayTurn, typename Acc>
+  __device__ void read_short_lines(const uint4* places, Leaf first, Acc (&x)[kPart]) const {
+    const unsigned line = place_of({0, first.line, first.turn});
+    const int to_turn = kMayTurn ? left_of_turn(first) : kPart;
+    const auto gap = [&](int k) { return kMayTurn && k >= to_turn ? turn_gap : 0; };
+    const uint4 behind_line[] = {places[first.row * kPlacesWords], places[first.row * kPlacesWords + 1]};
+    unsigned two[kPart / 2];  // of 16 bits, which their sums are too
+    static_assert(sizeof two == sizeof behind_line);
+    memcpy(two, behind_line, sizeof two);
+#pragma unroll
+    for (int k = 0; k < kPart; k += 2) {
+      const unsigned both = two[k / 2] + 0x10001 * line;
+      x[k] = read<Acc>(static_cast<int>(both & 0xffff) + gap(k));
+      x[k + 1] = read<Acc>(static_cast<int>(both >> 16) + gap(k + 1));
+    }
+  }
 };
 
 /// As sum_tiles(), where neighbouring lines are neighbours in memory. kTurns: a turn of them at a time; no two of these
-/// end in kPart leaves.
+/// end in kPart leaves. The bound leaves as many registers as spill nothing.
 template <bool kTurns, typename In, typename Acc>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, sizeof(Acc) > 8 ? 3 : 5)
     sum_staged_tiles(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strides kept,
                      const __grid_constant__ Strides places, const __grid_constant__ Staging<In> s) {
   wait_for_stream();
@@ -149,28 +264,23 @@ __global__ void __launch_bounds__(kTileThreads)
   const int lines = static_cast<int>(min(a.lines - first_line, a.at_once));
   const int length = static_cast<int>(a.length);
 
-  // Lines count from the first one of the tile on, turns from the one that this is in: turn t begins with line
-  // t * turn - before.
   const int turn = kTurns ? static_cast<int>(a.reduced.far.size[1].value) : lines;
   const unsigned first_turn = kTurns ? a.reduced.far.size[1].divide(first_line) : 0;
   const int before = kTurns ? static_cast<int>(first_line) - static_cast<int>(first_turn) * turn : 0;
   const int64_t next_turn = kTurns ? a.reduced.far.stride[2] : 0;
   const In* const data = a.data + kept.offset(output) + first_turn * next_turn + (kTurns ? before : first_line);
   const auto base = static_cast<unsigned>(reinterpret_cast<uintptr_t>(data) % kLoadBytes);
-  char* const tile = reinterpret_cast<char*>(shared);
-
+  const StagedTile<kTurns, In> tile{.line_of = a.reduced.far.size[0],
+                                    .turn_of = a.reduced.far.size[1],
+                                    .length = length,
+                                    .turn = turn,
+                                    .before = before,
+                                    .base = static_cast<int>(base),
+                                    .pitch = s.pitch,
+                                    .turn_gap = s.turn_gap,
+                                    .memory = reinterpret_cast<char*>(shared)};
   const int leaves = lines * length;
   const int turns = kTurns ? static_cast<int>(a.reduced.far.size[1].divide(before + lines - 1)) + 1 : 1;
-  struct Place {
-    int row, line, turn;
-  };
-  const auto find = [&](int leaf) -> Place {
-    const auto line = static_cast<int>(a.reduced.far.size[0].divide(leaf));
-    return {leaf - line * length, line, kTurns ? static_cast<int>(a.reduced.far.size[1].divide(before + line)) : 0};
-  };
-  const auto place_of = [&](int row, int line, int t) {
-    return static_cast<int>(base) + row * s.pitch + line * kSize + t * s.turn_gap;
-  };
   // None is 2^31 or more.
   const auto row_step = static_cast<unsigned>(a.reduced.far.stride[0]);
   const auto turn_step = static_cast<unsigned>(next_turn - turn);
@@ -193,53 +303,42 @@ __global__ void __launch_bounds__(kTileThreads)
         const int row = static_cast<int>(run) - t * length;
         const int line = kTurns ? max(t * turn - before, 0) : 0;
         const int behind = kTurns ? min((t + 1) * turn - before, lines) : lines;
-        const int place = place_of(row, line, t);
+        const int place = tile.place_of({row, line, t});
         const int byte = static_cast<int>(i - run * words) * kLoadBytes - (place & (kLoadBytes - 1));  // of the run
         const auto* const source = reinterpret_cast<const char*>(data + offset_of(row, line, t));
         if (i < every && byte < (behind - line) * kSize) {
-          copy_async(reinterpret_cast<uint4*>(tile + place + byte), reinterpret_cast<const uint4*>(source + byte));
+          copy_async(reinterpret_cast<uint4*>(tile.memory + place + byte),
+                     reinterpret_cast<const uint4*>(source + byte));
         }
       }
     }
   } else {
     for (int i = static_cast<int>(threadIdx.x); i < leaves; i += static_cast<int>(blockDim.x)) {
-      const auto [row, line, t] = find(i);
-      *reinterpret_cast<In*>(tile + place_of(row, line, t)) = data[offset_of(row, line, t)];
+      const auto leaf = tile.find(i);
+      *reinterpret_cast<In*>(tile.memory + tile.place_of(leaf)) = data[offset_of(leaf.row, leaf.line, leaf.turn)];
     }
   }
+  auto* const places_of_leaves = reinterpret_cast<uint4*>(tile.memory + s.bytes);
+  if (length < kPart) tile.tabulate(places_of_leaves);  // while copies are on their way
   wait_for_copies();
   __syncthreads();
 
   Acc* const nodes = a.nodes + places.offset(output) * a.windows + first_window(a, first_line);
-  const int line_end = kSize - length * s.pitch;  // from the end of a line to the next one
-  const auto fold = [&]<bool kWhole, bool kLong>(std::bool_constant<kWhole>, std::bool_constant<kLong>) {
-    fold_tile(leaves, a.window, nodes, [&](unsigned first, Acc(&x)[kPart]) {
-      const auto [row, line, t] = find(static_cast<int>(first));
-      const char* p = tile + place_of(row, line, t);
-      int to_line = length - row;                                                   // leaves
-      const int to_turn = to_line + ((t + 1) * turn - before - line - 1) * length;  // leaves
-      const int jump = kTurns && kLong && to_turn == to_line ? line_end + s.turn_gap : line_end;
-      const int left = leaves - static_cast<int>(first);
-#pragma unroll
-      for (int k = 0; k < kPart; ++k) {
-        x[k] = identity<Acc>();
-        if (kWhole || k < left) x[k] = convert<Acc>(*reinterpret_cast<const In*>(p));
-        p += s.pitch;
-        if (k + 1 == to_line) {
-          p += jump;
-          if (!kLong) to_line += length;
-        }
-        if (kTurns && !kLong && k + 1 == to_turn) p += s.turn_gap;
-      }
-    });
-  };
-  if (leaves % a.window > 0) {
-    fold(std::false_type(), std::false_type());
-  } else if (length < kPart) {
-    fold(std::true_type(), std::false_type());
-  } else {
-    fold(std::true_type(), std::true_type());
-  }
+  // Where few warps meet the end of a turn, none of the others asks for it at each leaf.
+  const bool seldom = kTurns && turn * length >= kWarpSize * kPart * 8;
+  fold_tile(leaves, a.window, nodes, [&](unsigned leaf, Acc(&x)[kPart]) {
+    const auto first = tile.find(static_cast<int>(leaf));
+    const int there = leaves - static_cast<int>(leaf);
+    if (there < kPart || (seldom && length < kPart && tile.left_of_turn(first) < kPart)) {
+      tile.read_some(first, there, x);
+    } else if (length >= kPart) {
+      tile.read_long_lines(first, x);
+    } else if (!kTurns || seldom) {
+      tile.template read_short_lines<false>(places_of_leaves, first, x);
+    } else {
+      tile.template read_short_lines<kTurns>(places_of_leaves, first, x);
+    }
+  });
 }
 
 }  // namespace reduce_ops::sum
