@@ -51,11 +51,14 @@ SUMS: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor], D
     "small_rows": ((20_000, 32), lambda x: x, 1),
     "staged_rows": ((9000, 257), lambda x: x, 1),
     "staged_rows, permuted": ((30, 300, 257), lambda x: x.transpose(0, 1), 2),
-    "columns": ((1000, 300), lambda x: x, 0),
-    "columns, chunks": ((9, 5, 40_000), lambda x: x.permute(2, 1, 0), 2),
+    "columns, at_end": ((100, 2000, 104), lambda x: x, 1),
+    "columns, at_start": ((1000, 300), lambda x: x, 0),
+    "columns, when_loaded": ((8192, 768), lambda x: x, 0),
+    "columns, chunks, when_loaded": ((9, 5, 40_000), lambda x: x.permute(2, 1, 0), 2),
     "few_rows": ((8, 30_000), lambda x: x, 0),
     "few_rows, chunks": ((2, 50, 3000), lambda x: x.permute(2, 1, 0), 2),
-    "narrow_columns": ((30_000, 8), lambda x: x, 0),
+    "narrow_columns, at_end": ((2**18, 16), lambda x: x, 0),
+    "narrow_columns, when_loaded": ((30_000, 8), lambda x: x, 0),
     "lines": ((1001, 900), lambda x: x.t(), None),
     "staged_tiles": ((15, 9000), lambda x: x.t(), None),
     "tiles": ((15, 9000), lambda x: x[:, ::2].t(), None),
@@ -84,6 +87,7 @@ def test_sums_wait_for_the_kernel_ahead(kind: str) -> None:
     shape, view, dim = SUMS[kind]
     plan = torch.ops.reduce._plan(view(torch.empty(shape, device="cuda")), dim, multiprocessors=132)
     assert plan[0] == kind.partition(",")[0]
+    assert plan[11] == kind.rpartition(", ")[2] or plan[0] not in ("columns", "narrow_columns")
     assert plan[6] > 1 or kind != "rows, many tiles"
     assert (plan[1] == "shifted") == ("misaligned" in kind)
     check(shape, lambda x: reduce_ops.sum(view(x), dim))
@@ -98,8 +102,7 @@ def test_sums_wait_for_the_kernel_ahead(kind: str) -> None:
 )
 def test_what_is_prefetched_is_read_after_the_wait(shape: tuple[int, ...], dim: Dims) -> None:
     """By plans for a GPU so small that this is several waves for it."""
-    *_, prefetching, _, _, _, _, _ = torch.ops.reduce._plan(torch.empty(shape, device="cuda"), dim, multiprocessors=1)
-    assert prefetching > 0
+    assert torch.ops.reduce._plan(torch.empty(shape, device="cuda"), dim, multiprocessors=1)[10] > 0  # prefetching
     check(shape, lambda x: torch.ops.reduce._sum_as_on(x, dim, multiprocessors=1))
 
 

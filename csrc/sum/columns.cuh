@@ -192,6 +192,7 @@ struct Columns {
   void* slots;      // a sum for each segment of each column, where there is more than one segment
   int batches;      // of a thread, a power of two
   int prefetching;  // Plan::prefetching
+  LetNext let_next;
   ColumnOrder order;
   AnyStrides reduced;
 };
@@ -226,7 +227,7 @@ __global__ void __launch_bounds__(kVector == 1 || (kOneStride && kVector * sizeo
     }
   }
   wait_for_stream();
-  if (static_cast<int>(gridDim.y * gridDim.x) <= c.prefetching) let_next_start();  // one a multiprocessor
+  if (c.let_next == LetNext::at_start) let_next_start();
   auto counter = thread_counter(s);
   int count = 0;
   if (active) {
@@ -241,6 +242,7 @@ __global__ void __launch_bounds__(kVector == 1 || (kOneStride && kVector * sizeo
       ++count;
     }
   }
+  if (c.let_next == LetNext::when_loaded) let_next_start();
   Sums<kVector, Acc> sum = counter.total(count);
   fold_parts(sum, s);
   if (gridDim.y > 1) {

@@ -69,7 +69,7 @@ class Launcher {
                     blocks_for(outputs, kMaxGridY));
     start(sum_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>, grid, kThreads, 0,
           source<Source, kLoads>(), outputs, l_.problem.n, p_.tiles, l_.slots, where<Where<kBatched, kLoads>>(),
-          p_.prefetching, result());
+          p_.prefetching, p_.let_next, result());
     return true;
   }
 
@@ -363,6 +363,7 @@ class Launcher {
             .slots = l_.slots,
             .batches = p_.tiles,
             .prefetching = p_.prefetching,
+            .let_next = p_.let_next,
             .order = column_order(p, p_),
             .reduced = AnyStrides(p.reduced)};
   }

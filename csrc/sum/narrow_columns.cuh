@@ -185,6 +185,7 @@ __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, narrow_blocks(kColumn
       }
       if (stores) s[(t * warps + warp) * kColumns + stored] = sum;
     }
+    if (c.let_next == LetNext::when_loaded && (group + 1) * kTiles >= c.batches) let_next_start();
     __syncthreads();
     for (int i = thread; i < tiles * kColumns; i += warps * kWarpSize) {  // each tile, each column
       Acc* sums = s + i / kColumns * warps * kColumns + i % kColumns;

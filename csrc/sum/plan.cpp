@@ -181,8 +181,13 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
   // Of few channels small blocks, so that their last wave is short: (64, 3, 224, 224) 11.7 us in 2352 of (256, 4), 12.2
   // in 588 of (512, 8) (H200).
   const Shape shape = layout == Layout::runs && p.outputs > 1 ? Shape{256, 4} : grid;
-  const int tiles = choose_tiles(p, layout, loads, shape, multiprocessors);
-  return plan(shape, tiles, ceil_div(loads, int64_t{shape.threads} * shape.loads * tiles));
+  int tiles = choose_tiles(p, layout, loads, shape, multiprocessors);
+  const auto blocks = [&] { return ceil_div(loads, int64_t{shape.threads} * shape.loads * tiles); };
+  // Of many blocks the last one has nothing to add up: it takes what others publish while these still load. 2^29
+  // float32 467.5 us instead of 468.7, 2^28 float64 467.9 and 471.2 (H200).
+  if (p.outputs > 1 || blocks() < kMaxBlocks / 4) return plan(shape, tiles, blocks());
+  if (blocks() == kMaxBlocks && tiles < kMaxTiles) tiles *= 2;
+  return plan(shape, tiles, std::min<int64_t>(blocks() + 1, kMaxBlocks));
 }
 
 // ---- short rows
@@ -744,6 +749,17 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
       if (turns(t) < turns(best)) best = t;
     }
     tiles = best;
+  }
+  if (warps == kNarrowWarps && segments() > 1 && narrow_blocks(columns, p.element_size) == 2 && tiles > 1) {
+    // Two blocks a multiprocessor rather than one, if that is not a wave and a little more; of little data only where
+    // segments have little to fold. With the next kernel let in when all is loaded, (2^22, 8) float32 31.8 us instead
+    // of 33.3 and, behind a kernel of others, 34.0 and 34.7, (5870080, 8) 44.6 and 49.0; but (73819750, 8), in 282
+    // segments instead of 141, would take 77.9 instead of 74.1, (262144, 32), in 256 of two tiles, 13.2 instead of 12.5
+    // (H200).
+    const int64_t wave = int64_t{2} * multiprocessors;
+    const int64_t halves = blocks(tiles / 2);
+    const bool little_to_fold = columns <= 8 && p.accumulate_size == 4;
+    if ((tiles >= 8 || little_to_fold) && (halves <= wave || 5 * halves >= 6 * wave)) tiles /= 2;
   }
   while (tiles < kMaxNarrowBatches && !fit(p, segments(), 512)) tiles *= 2;
   return {.family = Family::narrow_columns,
@@ -1452,8 +1468,8 @@ std::optional<Plan> plan_boxes_instead(const Problem& p, const Plan& plan, const
   return boxes->plan;
 }
 
-/// The plan but for Plan::prefetching.
-Plan plan_without_prefetching(const Problem& p, int multiprocessors) {
+/// The plan but for Plan::prefetching and let_next.
+Plan plan_kernel(const Problem& p, int multiprocessors) {
   if (p.outputs > 1) {
     const Family family = short_family(p);
     if (family != Family::rows) return plan_short_rows(p, family, multiprocessors);
@@ -1522,11 +1538,59 @@ int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
   }
 }
 
+/// Plan::let_next.
+///
+/// In a row of sums that hides a launch, if the next one's blocks find the same room on every multiprocessor; where
+/// some get two of them and others none, all wait for those. So blocks let them in at once if there is about one for
+/// each multiprocessor, or for half of them at most ((100, 1000, 100) over dimension 1 12.4 us instead of 13.1, (2048,
+/// 1024) over 0 4.5 and 5.1; but of 109 blocks, (100, 2000, 104), 24.8 and 23.2), and when they have loaded if they
+/// fill the GPU, or are small and soon done ((8192, 768) over 0 8.9 and 9.5, (2^22, 8) 31.8 and 32.6, (1024, 8) 2.0
+/// and 2.5; but (32768, 1001), of 16 tiles in 256 blocks, 38.7 and 35.7, (47, 156, 576) over 1, of two tiles, 7.7 and
+/// 6.8). Blocks of bytes fill nothing: they work rather than wait ((261, 11244, 64) int8 over 1 71.9 and 65.6). Behind
+/// it makes no difference to a kernel of others (H200).
+LetNext let_next(const Problem& p, const Plan& plan, int multiprocessors) {
+  // Whether so many blocks take at least a share of the room of all multiprocessors, which have it for so many threads.
+  const auto take = [&](double share, int64_t blocks, int room) {
+    return static_cast<double>(blocks * plan.threads) >= share * room * multiprocessors;
+  };
+  const auto fill = [&](int64_t blocks, int room) { return p.element_size > 1 && take(0.95, blocks, room); };
+  const auto are_one_each = [&](int64_t blocks) {
+    return blocks <= multiprocessors && 10 * blocks >= 9 * multiprocessors;
+  };
+  switch (plan.family) {
+    case Family::rows: {
+      // Few small blocks, or several waves of them: either spreads out. A full sum of more tiles than one in any case:
+      // 2^25 float32 30.6 us, without 31.1 (H200).
+      if (plan.prefetching > 0 && plan.tiles == 1) return LetNext::at_start;
+      const bool loaded = plan.tiles > 1 || fill(plan.segments, 1024);
+      return p.outputs == 1 && loaded ? LetNext::when_loaded : LetNext::at_end;
+    }
+    case Family::narrow_columns: {
+      const int64_t blocks = p.outputs / plan.width * plan.segments;
+      const int room = narrow_blocks(plan.width, p.element_size) * kNarrowWarps * kWarpSize;
+      const bool loaded = (plan.tiles == 1 && !take(0.51, blocks, room)) || fill(blocks, room);
+      return loaded ? LetNext::when_loaded : LetNext::at_end;
+    }
+    case Family::columns: {
+      const int64_t blocks = column_blocks(p, plan);
+      const bool much = waves_of(p, multiprocessors) >= kManyWaves;
+      if (blocks <= multiprocessors && plan.prefetching > 0) return LetNext::at_start;
+      if (!much && (are_one_each(blocks) || 2 * blocks <= multiprocessors)) return LetNext::at_start;
+      const bool soon_done = plan.tiles == 1 || (plan.tiles == 2 && plan.segments > 1);
+      const bool loaded = soon_done || fill(blocks, plan.vector > 1 ? 512 : 1024);
+      return plan.threads <= 256 && loaded ? LetNext::when_loaded : LetNext::at_end;
+    }
+    default:
+      return LetNext::at_end;
+  }
+}
+
 }  // namespace
 
 Plan make_plan(const Problem& p, int multiprocessors) {
-  Plan plan = plan_without_prefetching(p, multiprocessors);
+  Plan plan = plan_kernel(p, multiprocessors);
   plan.prefetching = prefetching(p, plan, multiprocessors);
+  plan.let_next = let_next(p, plan, multiprocessors);
   return plan;
 }
 

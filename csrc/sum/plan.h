@@ -64,6 +64,13 @@ enum class Layout {
   strided,  // anything else
 };
 
+/// When the blocks of a launch let the next one start (early_start.cuh), whose blocks then wait wherever there is room.
+enum class LetNext {
+  at_end,
+  when_loaded,  // each when it has loaded all
+  at_start,
+};
+
 constexpr int kMaxBoxDims = 8;
 
 /// What a block of Family::boxes copies: of each dimension, those of Problem::reduced and then of `kept`, a range of
@@ -98,10 +105,8 @@ struct Plan {
   int chunk = 0;   // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
   bool anywhere = false;  // columns, few_rows: the neighbours of a thread begin anywhere
   int segments = 0;       // blocks an output, or a block's width of outputs; 0: more than any plan covers
-  // The first so many blocks have L2 load what they read first before they wait (early_start.cuh). Rows of several
-  // blocks an output let the next kernel start if some do and a block has one tile, columns if all do; a full sum of
-  // more tiles behind its last load.
-  int prefetching = 0;
+  int prefetching = 0;  // the first so many blocks have L2 load what they read first before they wait (early_start.cuh)
+  LetNext let_next = LetNext::at_end;  // columns, narrow_columns, and rows of several blocks an output or several tiles
   // Order across memory:
   int line = 0;      // the dimension of Problem::reduced from line to line
   int window = 0;    // leaves of a node, a power of two; a second launch sums the nodes of each output

@@ -60,8 +60,20 @@ std::string name_of(Layout layout) {
   return "";
 }
 
+std::string name_of(LetNext let_next) {
+  switch (let_next) {
+    case LetNext::at_end:
+      return "at_end";
+    case LetNext::when_loaded:
+      return "when_loaded";
+    case LetNext::at_start:
+      return "at_start";
+  }
+  return "";
+}
+
 using Answer = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                          int64_t, int64_t, std::vector<int64_t>, int64_t, int64_t, int64_t, bool>;
+                          int64_t, int64_t, std::string, std::vector<int64_t>, int64_t, int64_t, int64_t, bool>;
 
 Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
   TORCH_CHECK(multiprocessors > 0, "_plan: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
@@ -78,9 +90,23 @@ Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multip
   if (p.family == Family::boxes) {
     ranges.assign(p.box.range, p.box.range + problem.reduced.dims + problem.kept.dims);
   }
-  return {name_of(p.family), name_of(p.layout), p.threads,    p.width,   p.vector,      p.loads,
-          p.tiles,           p.chunk,           p.segments,   p.window,  p.prefetching, ranges,
-          p.box.halo,        p.box.run,         p.box.shared, p.anywhere};
+  return {name_of(p.family),
+          name_of(p.layout),
+          p.threads,
+          p.width,
+          p.vector,
+          p.loads,
+          p.tiles,
+          p.chunk,
+          p.segments,
+          p.window,
+          p.prefetching,
+          name_of(p.let_next),
+          ranges,
+          p.box.halo,
+          p.box.run,
+          p.box.shared,
+          p.anywhere};
 }
 
 }  // namespace

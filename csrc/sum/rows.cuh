@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
 template <int kThreads, bool kBatched, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_grid(const __grid_constant__ Source source, int64_t outputs, int64_t n, int tiles, void* slot_memory,
-             const __grid_constant__ Where where, int prefetching, Out* __restrict__ result) {
+             const __grid_constant__ Where where, int prefetching, LetNext let_next, Out* __restrict__ result) {
   using Acc = typename Source::Acc;
   constexpr int kWarps = kThreads / kWarpSize;
   constexpr int kGroups = kMaxBlocks / kWarpSize;
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   int64_t first = (int64_t{blockIdx.x} * tiles * kWarps + warp) * Source::kChunk;
   if (output * gridDim.x + blockIdx.x < prefetching) source.prefetch(row, first, n, lane);
   wait_for_stream();
-  if (prefetching > 0 && tiles == 1) let_next_start();  // few small blocks or several waves: either spreads out
+  if (let_next == LetNext::at_start) let_next_start();
   Acc sum = identity<Acc>();
   Acc group_sums = identity<Acc>();  // lane g of warp 0: tiles [32 g, 32 g + 32), where there are more than 32
   for (int group = 0; group * kTilesAtOnce < tiles; ++group) {
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     if (static_cast<int>(lane) == group) group_sums = sum;
   }
   if (tiles > kTilesAtOnce) sum = fold_lanes(group_sums);
-  if (!kBatched && tiles > 1) let_next_start();  // all is loaded: 2^25 float32 in a row 30.6 us, without 31.1 (H200)
+  if (!kBatched && let_next == LetNext::when_loaded) let_next_start();
 
   if (!kBatched || gridDim.x > 1) {
     const Slots<Acc> slots(slot_memory, kMaxBlocks, static_cast<unsigned>(output) * gridDim.x);
