@@ -974,8 +974,8 @@ std::optional<Plan> plan_tiles(const Problem& p, const Lines& lines, int multipr
   return plan;
 }
 
-/// The longest lines that are better staged than walked along, if either can be. Of 7960 random layouts whose lines have
-/// 25 to 500 elements the 4450 up to here are 1.08 times as fast in the geometric mean, the others 0.965 (H200).
+/// The longest lines that are better staged than walked along, if either can be. Of 7960 random layouts whose lines
+/// have 25 to 500 elements the 4450 up to here are 1.08 times as fast in the geometric mean, the others 0.965 (H200).
 int64_t longest_staged_line(const Problem& p, int multiprocessors) {
   if (p.reduced.dims > 2) return p.element_size >= 8 ? 150 : 72;  // lines turn
   if (waves_of(p, multiprocessors) >= kManyWaves) return 300;
