@@ -161,7 +161,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the figures go")
     until = parser.add_mutually_exclusive_group()
-    until.add_argument("--seconds", type=float, default=60, help="to draw layouts for (default 60)")
+    until.add_argument("--seconds", type=float, default=60, help="to draw layouts for, some at least (default 60)")
     until.add_argument("--layouts", type=int, metavar="N", help="to draw instead, the same for two builds")
     parser.add_argument("--worst", type=int, default=40, metavar="N", help="to tell all of, or more if under half (40)")
     parser.add_argument("--seed", type=int, default=0, help="of the draw (default 0)")
@@ -176,7 +176,7 @@ def main() -> int:
     def wants_more() -> bool:
         return time.monotonic() < end if options.layouts is None else len(rows) < options.layouts
 
-    while wants_more():
+    while not rows or wants_more():
         rows += race([draw(random) for _ in range(AT_ONCE)], memory, warm=options.warm)
     rows.sort(key=lambda row: row.over_torch_sum)
     by_kernels: dict[str, list[Row]] = {}
