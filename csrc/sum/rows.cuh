@@ -145,8 +145,9 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
 }
 
 /// Any number of chunks: gridDim.x blocks an output, of `tiles` chunks a warp, and gridDim.y * gridDim.z outputs at
-/// least; if not kBatched, one output and more than one block. tiles is a power of two up to kMaxTiles. Where an
-/// output has more than one block, there are up to kMaxBlocks in all, and slots, which are empty before and after.
+/// least; if not kBatched, one output and more than one block, of which the last one may have no elements and then only
+/// collects. tiles is a power of two up to kMaxTiles. Where an output has more than one block, there are up to
+/// kMaxBlocks in all, and slots, which are empty before and after.
 template <int kThreads, bool kBatched, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_grid(const __grid_constant__ Source source, int64_t outputs, int64_t n, int tiles, void* slot_memory,
