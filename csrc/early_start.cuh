@@ -34,7 +34,8 @@ __device__ inline void wait_for_stream() {
 /// Lets the kernel behind on the stream start once all blocks of this one have come here or ended. Its blocks then go
 /// wherever there is room first. Where they are hardly more than one a multiprocessor, and work for long, some
 /// multiprocessors get too many: (131072, 257) over dimension 0 would take 50 us instead of 38, 2621440 elements 5.9
-/// instead of 5.0 (H200). So kernels of such blocks do not call it, or only when they have loaded all.
+/// instead of 5.0 (H200). So kernels of such blocks do not call it, or only when they have loaded all; of sums the plan
+/// says which (Plan::let_next).
 __device__ inline void let_next_start() {
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();

@@ -311,8 +311,8 @@ constexpr int64_t tile_bytes(int64_t leaves, int element_size) { return (leaves 
 /// Of staged lines in shared memory, of which the first begins anywhere in a word: `pitch` has room for that.
 constexpr int64_t staged_bytes(int64_t length, int64_t pitch) { return (length * pitch + 15) / 16 * 16; }
 
-/// Bytes of a table of where kPart leaves lie that follow each other: of 16 bits each, an odd number of words, so that
-/// few lanes meet in a bank.
+/// Bytes of a table of where kPart leaves lie that follow each other: of 16 bits each, in an odd number of words of 16
+/// bytes, so that few lanes meet in a bank.
 constexpr int kPlacesBytes = kPart * 2 + 16;
 
 /// Bytes of such tables for each element of a short line.
