@@ -9,9 +9,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -66,6 +67,9 @@ MANY_SINGLE_COLUMNS = ((3, 150, 257), (2, 500, 193), (5, 1300, 255), (1, 72, 100
 """Shapes whose sums over dimension 1 are blocks of 64 or 128 single columns on a GPU of one or two multiprocessors, or
 of floating-point neighbours that begin anywhere."""
 
+H200 = 132
+"""Its multiprocessors."""
+
 SIZED = tuple((rung, block_size) for rung in LADDER for block_size in rung.block_sizes)
 """Every rung with every block size it takes."""
 
@@ -111,6 +115,33 @@ def ladder_block_sums(
     block_size: int = 256,
 ) -> torch.Tensor:
     return reduce_ops.block_sums(x, rung.number, dtype=dtype, block_size=block_size)
+
+
+class Plan(NamedTuple):
+    """What _plan says, by name."""
+
+    family: str
+    layout: str
+    threads: int
+    width: int
+    vector: int
+    loads: int
+    tiles: int
+    chunk: int
+    segments: int
+    window: int
+    prefetching: int
+    let_next: str
+    ranges: list[int]  # of a box: indices of each dimension, those of the sum first, innermost first
+    halo: int
+    run: int
+    shared: int
+    anywhere: bool
+
+
+def plan(x: torch.Tensor, dim: int | Sequence[int] | None = None, multiprocessors: int = H200) -> Plan:
+    """The plan of a sum for a GPU of so many multiprocessors."""
+    return Plan(*torch.ops.reduce._plan(x, dim, multiprocessors=multiprocessors))
 
 
 def random_values(n: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:

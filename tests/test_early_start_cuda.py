@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import reduce_ops
-from support import assert_same_bits
+from support import assert_same_bits, plan
 
 triton = pytest.importorskip("triton")
 tl = pytest.importorskip("triton.language")
@@ -85,11 +85,11 @@ def check(shape: tuple[int, ...], total: Callable[[torch.Tensor], torch.Tensor])
 @pytest.mark.parametrize("kind", SUMS)
 def test_sums_wait_for_the_kernel_ahead(kind: str) -> None:
     shape, view, dim = SUMS[kind]
-    plan = torch.ops.reduce._plan(view(torch.empty(shape, device="cuda")), dim, multiprocessors=132)
-    assert plan[0] == kind.partition(",")[0]
-    assert plan[11] == kind.rpartition(", ")[2] or plan[0] not in ("columns", "narrow_columns")
-    assert plan[6] > 1 or kind != "rows, many tiles"
-    assert (plan[1] == "shifted") == ("misaligned" in kind)
+    p = plan(view(torch.empty(shape, device="cuda")), dim)
+    assert p.family == kind.partition(",")[0]
+    assert p.let_next == kind.rpartition(", ")[2] or p.family not in ("columns", "narrow_columns")
+    assert p.tiles > 1 or kind != "rows, many tiles"
+    assert (p.layout == "shifted") == ("misaligned" in kind)
     check(shape, lambda x: reduce_ops.sum(view(x), dim))
 
 
@@ -102,7 +102,7 @@ def test_sums_wait_for_the_kernel_ahead(kind: str) -> None:
 )
 def test_what_is_prefetched_is_read_after_the_wait(shape: tuple[int, ...], dim: Dims) -> None:
     """By plans for a GPU so small that this is several waves for it."""
-    assert torch.ops.reduce._plan(torch.empty(shape, device="cuda"), dim, multiprocessors=1)[10] > 0  # prefetching
+    assert plan(torch.empty(shape, device="cuda"), dim, multiprocessors=1).prefetching > 0
     check(shape, lambda x: torch.ops.reduce._sum_as_on(x, dim, multiprocessors=1))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import pytest
 import torch
@@ -12,36 +11,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import reduce_ops  # noqa: F401  (loads the operators)
-from support import COLUMN_WAVE_DTYPES, COLUMN_WAVE_GPUS, COLUMN_WAVES, MANY_SINGLE_COLUMNS
+from support import COLUMN_WAVE_DTYPES, COLUMN_WAVE_GPUS, COLUMN_WAVES, H200, MANY_SINGLE_COLUMNS, plan
 
-H200 = 132  # multiprocessors
 MAX_BLOCKS = 16384  # of rows that can publish
 SLOT_WORDS = 2**16  # of four bytes of a sum each, where blocks of columns publish
 COUNTER_BYTES = 96 * 2**10  # of shared memory, for counters of columns
-
-
-class Plan(NamedTuple):
-    family: str
-    layout: str
-    threads: int
-    width: int
-    vector: int
-    loads: int
-    tiles: int
-    chunk: int
-    segments: int
-    window: int
-    prefetching: int
-    let_next: str
-    ranges: list[int]  # of a box: indices of each dimension, those of the sum first, innermost first
-    halo: int
-    run: int
-    shared: int
-    anywhere: bool
-
-
-def plan(x: torch.Tensor, dim: int | list[int] | None = None, multiprocessors: int = H200) -> Plan:
-    return Plan(*torch.ops.reduce._plan(x, dim, multiprocessors=multiprocessors))
 
 
 def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

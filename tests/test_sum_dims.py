@@ -25,7 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import oracle
 import reduce_ops
 from oracle import canonical_sum
-from support import COMPLEX, DTYPES, FLOATS, INTEGERS, assert_same_bits, not_dense, random_values
+from support import COMPLEX, DTYPES, FLOATS, INTEGERS, assert_same_bits, not_dense, plan, random_values
 
 # Where a kernel may end to be the best, or a vector, warp, tile, segment or stack to be full.
 LENGTHS = (
@@ -106,12 +106,12 @@ def test_many_dimensions(sizes: tuple[int, ...], run: int, dtype: torch.dtype, d
 
 def test_many_dimensions_are_of_every_general_family() -> None:
     plans = [
-        torch.ops.reduce._plan(x, dim, multiprocessors=132)
+        plan(x, dim)
         for sizes, run in itertools.product(TURNED, RUNS)
         for x, dim in turned(sizes, run, torch.float32, torch.device("cpu")).values()
     ]
     for family in ("rows", "columns", "lines", "tiles"):
-        assert any(p[:2] == (family, "strided") for p in plans), family
+        assert any((p.family, p.layout) == (family, "strided") for p in plans), family
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 64, 65, 100, 1025, 40001])
@@ -633,12 +633,9 @@ each_layout = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 def test_layouts_are_of_every_family() -> None:
-    plans = [
-        torch.ops.reduce._plan(view(torch.empty(shape)), dim, multiprocessors=132)
-        for shape, dim, view in LAYOUTS.values()
-    ]
-    families = {family for family, *_ in plans}
-    rows = {layout for family, layout, *_ in plans if family == "rows"}
+    plans = [plan(view(torch.empty(shape)), dim) for shape, dim, view in LAYOUTS.values()]
+    families = {p.family for p in plans}
+    rows = {p.layout for p in plans if p.family == "rows"}
     assert families == {
         *("rows", "tiny_rows", "small_rows", "staged_rows", "columns", "few_rows", "narrow_columns"),
         *("lines", "staged_tiles", "tiles", "boxes"),

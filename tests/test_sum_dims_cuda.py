@@ -20,6 +20,7 @@ from support import (
     gpu_memory_taken,
     in_threads,
     one_multiprocessor,
+    plan,
     random_values,
 )
 
@@ -375,7 +376,7 @@ def test_neighbours_that_begin_anywhere(run: int, dtype: torch.dtype) -> None:
             x, on_gpu = (kind.view(m[offset:].view(kind.shape)) for m in (memory, memory.cuda()))
             expected = reduce_ops.sum(x, kind.dim)
             for multiprocessors in (1, 2, 8):
-                anywhere.append(torch.ops.reduce._plan(on_gpu, kind.dim, multiprocessors=multiprocessors)[-1])
+                anywhere.append(plan(on_gpu, kind.dim, multiprocessors).anywhere)
                 sums = torch.ops.reduce._sum_as_on(on_gpu, kind.dim, multiprocessors=multiprocessors)
                 assert_same_bits(sums, expected, (kind.shape, offset, multiprocessors))
     assert any(anywhere)
@@ -397,7 +398,7 @@ def assert_taken_by(family: str, kind: Kind, dtype: torch.dtype, offset: int) ->
     """The bits of a view that begins at any element, and which kernels take it."""
     memory = random_values(offset + math.prod(kind.shape), dtype)
     x, on_gpu = (kind.view(m[offset:].view(kind.shape)) for m in (memory, memory.cuda()))
-    assert torch.ops.reduce._plan(on_gpu, kind.dim, multiprocessors=132)[0] == family
+    assert plan(on_gpu, kind.dim).family == family
     assert_same_bits(reduce_ops.sum(on_gpu, kind.dim), reduce_ops.sum(x, kind.dim), (kind.shape, offset))
 
 
@@ -469,7 +470,7 @@ def test_boxes_of_any_layout(kind: Kind, dtype: torch.dtype) -> None:
         expected = reduce_ops.sum(x, kind.dim)
         families = set()
         for multiprocessors in (1, 3, 8):
-            families.add(torch.ops.reduce._plan(on_gpu, kind.dim, multiprocessors=multiprocessors)[0])
+            families.add(plan(on_gpu, kind.dim, multiprocessors).family)
             sums = torch.ops.reduce._sum_as_on(on_gpu, kind.dim, multiprocessors=multiprocessors)
             assert_same_bits(sums, expected, (offset, multiprocessors))
         assert "boxes" in families or dtype.itemsize > 2
@@ -497,7 +498,7 @@ def test_chunks_of_columns(n: int, dtype: torch.dtype) -> None:
                 x, on_gpu = (
                     y[offset:].view(shape).permute(0, *range(len(shape) - 1, 0, -1)) for y in (memory, memory.cuda())
                 )
-                assert torch.ops.reduce._plan(on_gpu, 0, multiprocessors=132)[7] == chunks[m]
+                assert plan(on_gpu, 0).chunk == chunks[m]
                 assert_same_bits(reduce_ops.sum(on_gpu, 0), reduce_ops.sum(x, 0), (shape, offset))
 
 
@@ -509,7 +510,7 @@ def test_chunks_of_runs_that_a_thread_takes(dtype: torch.dtype) -> None:
             x = random_values(n * math.prod(outer) * run, dtype).view(*outer, n, run)
             on_gpu = x.cuda()
             x, on_gpu = (y.transpose(0, -3) for y in (x, on_gpu))
-            assert torch.ops.reduce._plan(on_gpu, -2, multiprocessors=132)[7] == run
+            assert plan(on_gpu, -2).chunk == run
             assert_same_bits(reduce_ops.sum(on_gpu, -2), reduce_ops.sum(x, -2), (n, outer))
 
 

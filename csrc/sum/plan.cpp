@@ -736,7 +736,9 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
   const auto blocks = [&](int64_t t) { return matrices * ceil_div(chunks, t); };
   const auto fewer_do = [&] { return blocks(2 * tiles) >= 0.95 * multiprocessors; };
   while (tiles < kMaxNarrowBatches && segments() > 1 && fewer_do()) tiles *= 2;
-  if (warps == kNarrowWarps && segments() > 1 && narrow_blocks(columns, p.element_size) == 1) {
+  const bool large_and_cut = warps == kNarrowWarps && segments() > 1;
+  const int room = narrow_blocks(columns, p.element_size);
+  if (large_and_cut && room == 1) {
     // A wave and a little more takes as long as two: as few turns as the busiest multiprocessor can have, and of these
     // as few segments. (4390912, 8) float16 takes 25.4 us in 268 segments of 4 tiles, 29.2 in 134 of 8; 75 such sums of
     // float16 8 % less in the geometric mean than with at least 126 of them, and none longer. But not down to one tile
@@ -749,14 +751,13 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
       if (turns(t) < turns(best)) best = t;
     }
     tiles = best;
-  }
-  if (warps == kNarrowWarps && segments() > 1 && narrow_blocks(columns, p.element_size) == 2 && tiles > 1) {
+  } else if (large_and_cut && tiles > 1) {
     // Two blocks a multiprocessor rather than one, if that is not a wave and a little more; of little data only where
     // segments have little to fold. With the next kernel let in when all is loaded, (2^22, 8) float32 31.8 us instead
     // of 33.3 and, behind a kernel of others, 34.0 and 34.7, (5870080, 8) 44.6 and 49.0; but (73819750, 8), in 282
     // segments instead of 141, would take 77.9 instead of 74.1, (262144, 32), in 256 of two tiles, 13.2 instead of 12.5
     // (H200).
-    const int64_t wave = int64_t{2} * multiprocessors;
+    const int64_t wave = int64_t{room} * multiprocessors;
     const int64_t halves = blocks(tiles / 2);
     const bool little_to_fold = columns <= 8 && p.accumulate_size == 4;
     if ((tiles >= 8 || little_to_fold) && (halves <= wave || 5 * halves >= 6 * wave)) tiles /= 2;
@@ -937,8 +938,9 @@ std::optional<Plan> stage(const Problem& p, const Lines& lines, Plan plan) {
   plan.width = static_cast<int>(ceil_div(run + kSpare / 2, 16));
   plan.pitch = staged_pitch(row + kSpare, r.stride[0] * size, lines.length, p.element_size);
   const int64_t bytes = staged_bytes(lines.length, plan.pitch);
-  if (lines.length < kPart && bytes > 1 << 16) return std::nullopt;  // a table has places of 16 bits
-  if (bytes + places_of_staged(lines.length) > kMaxTileBytes) return std::nullopt;
+  const int64_t places = places_of_staged(lines.length);
+  if (places > 0 && bytes > 1 << 16) return std::nullopt;  // places have 16 bits
+  if (bytes + places > kMaxTileBytes) return std::nullopt;
   // As many threads as copy most of a tile at once: (7284, 86, 5) held (7284, 5, 86) takes 9.5 us with 128
   // threads, 14.8 with 64 (H200).
   const int64_t words = plan.tiles * lines.length * size / 16;

@@ -257,7 +257,6 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(Acc) > 8 ? 3 : 5)
     sum_staged_tiles(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strides kept,
                      const __grid_constant__ Strides places, const __grid_constant__ Staging<In> s) {
   wait_for_stream();
-  constexpr int kSize = static_cast<int>(sizeof(In));
   extern __shared__ uint4 shared[];
   const unsigned output = s.tiles.divide(blockIdx.x);
   const unsigned first_line = (blockIdx.x - output * static_cast<unsigned>(s.tiles.value)) * a.at_once;
@@ -306,7 +305,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(Acc) > 8 ? 3 : 5)
         const int place = tile.place_of({row, line, t});
         const int byte = static_cast<int>(i - run * words) * kLoadBytes - (place & (kLoadBytes - 1));  // of the run
         const auto* const source = reinterpret_cast<const char*>(data + offset_of(row, line, t));
-        if (i < every && byte < (behind - line) * kSize) {
+        if (i < every && byte < (behind - line) * tile.kSize) {
           copy_async(reinterpret_cast<uint4*>(tile.memory + place + byte),
                      reinterpret_cast<const uint4*>(source + byte));
         }
