@@ -59,9 +59,9 @@ SUMS: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor], D
     "few_rows, chunks": ((2, 50, 3000), lambda x: x.permute(2, 1, 0), 2),
     "narrow_columns, at_end": ((2**18, 16), lambda x: x, 0),
     "narrow_columns, when_loaded": ((30_000, 8), lambda x: x, 0),
-    "lines": ((1001, 900), lambda x: x.t(), None),
-    "staged_tiles": ((15, 9000), lambda x: x.t(), None),
-    "tiles": ((15, 9000), lambda x: x[:, ::2].t(), None),
+    "lines": ((1501, 1400), lambda x: x.t(), None),
+    "staged_tiles": ((15, 90_000), lambda x: x.t(), None),
+    "tiles": ((9000, 3, 200), lambda x: x[..., ::2].transpose(1, 2), None),
     "boxes": ((3, 30_000, 7), lambda x: x.permute(1, 2, 0), (0, 2)),
 }
 EXACT: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor]]] = {

@@ -206,7 +206,53 @@ def test_a_run_of_a_few_elements_is_crossed_too() -> None:
 
 def test_every_other_element_is_not_crossed() -> None:
     assert plan(meta(300, 900, 2).permute(2, 0, 1)).layout == "pitched"
-    assert plan(meta(300, 900, 3).permute(2, 0, 1)).family == "lines"
+    assert plan(meta(3000, 9000, 3).permute(2, 0, 1)).family == "lines"
+
+
+@pytest.mark.parametrize(
+    ("length", "step"),
+    [
+        *((100_000, 8), (1_000_000, 5)),  # what lies between is not in L1 any more, but in L2
+        (3_000_000, 2),  # nor there
+    ],
+)
+def test_elements_a_few_apart_are_rows(length: int, step: int) -> None:
+    assert plan(meta(length, step).t()).layout == "pitched"
+    assert plan(meta(length, step + 1).t()).family == "lines"
+
+
+@pytest.mark.parametrize(("batch", "length", "step"), [(40, 500, 64), (3000, 500, 6)])
+def test_elements_further_apart_are_rows_if_those_between_come_soon(batch: int, length: int, step: int) -> None:
+    assert plan(meta(batch, length, step).transpose(1, 2), [1, 2]).layout == "pitched"
+    assert plan(meta(batch, length, step + 1).transpose(1, 2), [1, 2]).family == "lines"
+
+
+def test_elements_a_few_apart_in_more_dimensions_are_rows() -> None:
+    for step, layout in ((4, "strided"), (5, "lines")):
+        p = plan(meta(40, 30, 200, step).permute(1, 3, 0, 2))
+        assert layout == (p.layout if p.family == "rows" else p.family)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least"), [(torch.float16, 128), (torch.float32, 128), (torch.float64, 66), (torch.int8, 128)], ids=str
+)
+def test_rows_are_long_enough_for_a_warp_each(dtype: torch.dtype, least: int) -> None:
+    in_a_run = meta(1000, least, dtype=dtype)
+    every_other = meta(1000, 256, dtype=dtype)[:, ::2]
+    assert plan(in_a_run if dtype == torch.float64 else every_other, 1).family == "rows"
+    assert plan(every_other[:, 1:], 1).family == "columns"
+
+
+def test_bytes_that_are_not_much_closer_than_outputs_are_columns() -> None:
+    for between, family in ((5, "columns"), (6, "rows")):
+        assert plan(meta(200, 300, between, dtype=torch.int8), [0, 2]).family == family
+    assert plan(meta(200, 31, 5, dtype=torch.int8), [0, 2]).family == "rows"
+
+
+def test_short_lines_are_rows_where_that_is_little() -> None:
+    for lines, family in ((3000, "rows"), (9_000_000, "staged_tiles")):
+        assert plan(meta(3, lines).t()).family == family
+    assert plan(meta(3, 3000, dtype=torch.complex128).t()).family == "staged_tiles"  # has no such rows
 
 
 def test_outputs_side_by_side_within_a_sector() -> None:
@@ -269,7 +315,7 @@ def test_nodes_take_a_hundredth_of_what_is_there() -> None:
     """Not of what an expanded or unfolded view makes of it."""
     assert plan(meta(3000, 300_000).t()).window == 128  # 1.2 GB: 28 MB of nodes would be too much
     assert plan(meta(3000, 3000).t()).window == 64
-    assert plan(meta(1000, 1).expand(1000, 3000)).family == "lines"  # 7 MiB are always there
+    assert plan(meta(3000, 100).t().expand(20, 100, 3000)).family == "lines"  # 7 MiB are always there
     assert plan(meta(30_000, 1).expand(30_000, 100_000)).layout == "strided"
     assert plan(meta(1000, 513).t().expand(100_000, 513, 1000), [1, 2]).family == "columns"
     assert plan(meta(2_000_000).unfold(0, 1000, 1).unfold(0, 1000, 1), [1, 2]).window == 0
@@ -382,7 +428,7 @@ def test_boxes_where_memory_would_be_read_again(
         ((592, 28766, 2), (57532, 2, 1), [0, 2], torch.float16, "rows"),  # pieces of four bytes
         ((44, 32, 1482, 4), (189696, 5928, 4, 1), [1, 3], torch.float32, "rows"),  # of sixteen
         ((10777, 12, 105, 4), (5040, 4, 48, 1), [0, 2, 3], torch.float32, "rows"),  # the same, of much for an output
-        ((176, 28820, 3), (1, 528, 176), [0, 2], torch.bfloat16, "staged_tiles"),  # of a KiB each
+        ((176, 28820, 3), (1, 528, 176), [0, 2], torch.bfloat16, "rows"),  # tiles of a KiB each
         ((131, 2, 83865, 2), (1, 131, 524, 262), [0, 1, 3], torch.float32, "tiles"),  # of two
     ],
     ids=str,
@@ -427,13 +473,18 @@ def test_lines_have_no_more_dimensions_than_a_kernel_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "loads"),
-    [(torch.bfloat16, 32), (torch.float32, 32), (torch.float64, 16), (torch.complex128, 8)],
-    ids=str,
+    ("x", "loads"),
+    [
+        (meta(10, 30, 300, dtype=torch.bfloat16).permute(2, 1, 0), 32),
+        (meta(10, 30, 300).permute(2, 1, 0), 32),
+        (meta(50_000, 9, dtype=torch.float64).t(), 16),
+        (meta(300, 300, dtype=torch.complex128).t(), 8),
+    ],
+    ids=lambda x: str(x.dtype) if isinstance(x, Tensor) else None,
 )
-def test_little_data_along_lines(dtype: torch.dtype, loads: int) -> None:
+def test_little_data_along_lines(x: Tensor, loads: int) -> None:
     """A lane takes one window, of what it loads at once."""
-    p = plan(meta(300, 300, dtype=dtype).t())
+    p = plan(x)
     assert (p.family, p.loads, p.window, p.tiles) == ("lines", loads, loads, loads)
 
 
@@ -509,7 +560,7 @@ def test_rows_of_a_permuted_batch() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8], ids=str)
 def test_the_longest_short_rows(dtype: torch.dtype) -> None:
-    for length, family in ((767, "staged_rows"), (769, "rows")):
+    for length, family in ((319, "staged_rows"), (321, "rows")):
         assert plan(meta(700, length, dtype=dtype), 1).family == family
         assert plan(meta(7, 100, length, dtype=dtype).transpose(0, 1), 2).family == family
 
@@ -523,12 +574,12 @@ def test_lines_are_staged_where_they_lie_in_runs() -> None:
     def family(x: Tensor) -> str:
         return plan(x).family
 
-    assert family(meta(3, 20_000).t()) == "staged_tiles"
-    assert family(meta(3, 40_000)[:, ::2].t()) == "tiles"
+    assert family(meta(3, 2_000_000).t()) == "staged_tiles"
+    assert family(meta(9000, 3, 200)[..., ::2].transpose(1, 2)) == "tiles"
     for dtype in (torch.bfloat16, torch.float32, torch.float64, torch.complex128):
         turn = 64 // dtype.itemsize
-        assert family(meta(9000, 5, turn, dtype=dtype).transpose(1, 2)) == "staged_tiles"
-        assert family(meta(9000, 5, turn - 1, dtype=dtype).transpose(1, 2)) in ("boxes", "tiles")
+        assert family(meta(90_000, 5, turn, dtype=dtype).transpose(1, 2)) == "staged_tiles"
+        assert family(meta(90_000, 5, turn - 1, dtype=dtype).transpose(1, 2)) in ("boxes", "tiles")
     assert family(meta(9000, 3, 4, dtype=torch.complex128).transpose(1, 2)) == "tiles"  # turns end 12 leaves apart
     assert family(meta(30, 7, 50, 3, 40).permute(0, 2, 1, 4, 3)) == "tiles"  # four dimensions
     assert family(meta(9000 * 60).as_strided((9000, 40, 3), (60, 1, 20))) == "staged_tiles"
@@ -538,8 +589,8 @@ def test_lines_are_staged_where_they_lie_in_runs() -> None:
 @pytest.mark.parametrize(
     ("dtype", "length", "lines", "turn"),
     [
-        (torch.bfloat16, 150, 5000, None),
-        (torch.float32, 200, 5000, None),
+        (torch.bfloat16, 150, 50_000, None),
+        (torch.float32, 200, 50_000, None),
         (torch.float64, 200, 5000, None),
         (torch.bfloat16, 300, 250_000, None),  # 143 MiB
         (torch.float32, 72, 200, 50),

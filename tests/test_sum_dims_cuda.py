@@ -15,6 +15,7 @@ from support import (
     COLUMN_WAVE_DTYPES,
     COLUMN_WAVE_GPUS,
     COLUMN_WAVES,
+    H200,
     MANY_SINGLE_COLUMNS,
     assert_same_bits,
     gpu_memory_taken,
@@ -383,23 +384,30 @@ def test_neighbours_that_begin_anywhere(run: int, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64, torch.complex128], ids=str)
-@pytest.mark.parametrize("length", [2, 3, 5, 8, 15, 16, 17, 31, 33, 60, 72])
+@pytest.mark.parametrize("length", [2, 3, 5, 8, 15, 16, 17, 31, 33, 60, 72, 150, 200, 300])
 def test_tiles_in_shared_memory(length: int, dtype: torch.dtype) -> None:
-    """Short lines that lie in runs of any length, that begin anywhere, also where the memory ends."""
+    """Short lines that lie in runs of any length, that begin anywhere, also where the memory ends.
+
+    To few multiprocessors it is much data, of which longer lines are staged.
+    """
     for turn, outer in ((31, 1), (32, 40), (33, 40), (100, 9), (119, 70), (513, 3), (1024, 2), (5000, 1), (4999, 3)):
         for offset in (0, 1, 7):
             memory = random_values(offset + outer * length * turn, dtype)
             x, on_gpu = (m[offset:].view(outer, length, turn).transpose(1, 2) for m in (memory, memory.cuda()))
-            assert_same_bits(reduce_ops.sum(on_gpu), reduce_ops.sum(x), (turn, outer, offset))
-            assert_same_bits(reduce_ops.sum(on_gpu, (1, 2)), reduce_ops.sum(x, (1, 2)), (turn, outer, offset))
+            for dim in (None, (1, 2)):
+                expected = reduce_ops.sum(x, dim)
+                for multiprocessors in (2, 132):
+                    sums = torch.ops.reduce._sum_as_on(on_gpu, dim, multiprocessors=multiprocessors)
+                    assert_same_bits(sums, expected, (turn, outer, offset, dim, multiprocessors))
 
 
 def assert_taken_by(family: str, kind: Kind, dtype: torch.dtype, offset: int) -> None:
-    """The bits of a view that begins at any element, and which kernels take it."""
+    """The bits of a view that begins at any element, from certain kernels: by the plan of a GPU that would run them."""
     memory = random_values(offset + math.prod(kind.shape), dtype)
     x, on_gpu = (kind.view(m[offset:].view(kind.shape)) for m in (memory, memory.cuda()))
-    assert plan(on_gpu, kind.dim).family == family
-    assert_same_bits(reduce_ops.sum(on_gpu, kind.dim), reduce_ops.sum(x, kind.dim), (kind.shape, offset))
+    sizes = [size for size in (H200, 16, 4, 1) if plan(on_gpu, kind.dim, size).family == family]
+    sums = torch.ops.reduce._sum_as_on(on_gpu, kind.dim, multiprocessors=sizes[0])
+    assert_same_bits(sums, reduce_ops.sum(x, kind.dim), (kind.shape, offset))
 
 
 @pytest.mark.parametrize(
@@ -408,7 +416,7 @@ def assert_taken_by(family: str, kind: Kind, dtype: torch.dtype, offset: int) ->
 @pytest.mark.parametrize("inner", [(2,), (31,), (3, 5), (15, 2), (2, 2, 2, 2), (5, 6), (7, 3, 2), (2, 17)], ids=str)
 def test_lines_that_turn_often(inner: tuple[int, ...], dtype: torch.dtype) -> None:
     """Along dimensions shorter than what a lane loads at once, one or several."""
-    for outer in ((40, 33), (9, 4, 50), (33, 300), (70, 2, 20)):
+    for outer in ((40, 70), (9, 4, 100), (33, 300), (70, 2, 20)):
         held_reversed = Kind((*inner[::-1], *outer[::-1]), None, lambda x: x.permute(*reversed(range(x.dim()))))
         for offset in (0, 1):
             assert_taken_by("lines", held_reversed, dtype, offset)

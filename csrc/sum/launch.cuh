@@ -209,13 +209,15 @@ class Launcher {
     const Problem& p = l_.problem;
     const Across<In, Acc> a = across();
     const auto tiles = blocks_for(a.lines, a.at_once);
+    const int64_t places = places_of_staged(a.at_once, a.length);
     const Staging<In> staging{.tiles = Divisor::of(tiles),
                               .words = Divisor::of(p_.width),
                               .pitch = p_.pitch,
                               .turn_gap = p_.turn_gap,
                               .bytes = static_cast<unsigned>(staged_bytes(a.length, p_.pitch)),
+                              .tabulated = places > 0,
                               .end = data() + reach(p.kept) + reach(p.reduced) + 1};
-    const auto bytes = static_cast<size_t>(staging.bytes + places_of_staged(a.length));
+    const auto bytes = static_cast<size_t>(staging.bytes + places);
     const auto kernel = p_.turn_gap > 0 ? sum_staged_tiles<true, In, Acc> : sum_staged_tiles<false, In, Acc>;
     allow_shared(kernel, bytes);
     start(kernel, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places, staging);

@@ -192,7 +192,7 @@ constexpr int kTileBytes = 12 * 1024;    // of staged rows, which begin anywhere
 constexpr int kLineBytes = 128;          // of L2
 constexpr int kSectorBytes = 32;         // of a line, which are read one by one
 constexpr int kStagedThreads = 128;
-constexpr int kMaxShortRow = 768;        // elements; float16 of 701 13.3 us, as rows 14.7, of 905 15.5 and 12.7 (H200)
+constexpr int kMaxShortRow = 320;        // elements; 790 random layouts of more are 1.07 times as fast as rows (H200)
 constexpr int kMaxTinyRow = 8;           // elements
 constexpr int kNarrowWarps = 16;         // of a block, at most
 constexpr int kMaxNarrowBatches = 1024;  // of a warp
@@ -315,8 +315,14 @@ constexpr int64_t staged_bytes(int64_t length, int64_t pitch) { return (length *
 /// bytes, so that few lanes meet in a bank.
 constexpr int kPlacesBytes = kPart * 2 + 16;
 
-/// Bytes of such tables for each element of a short line.
-constexpr int64_t places_of_staged(int64_t length) { return length < kPart ? length * kPlacesBytes : 0; }
+/// Leaves of the smallest tile for which such a table is worth its making: 635 random layouts in tiles of half as many
+/// and more are faster without, of 2 bytes 1.06 times, of 4 1.03, of 8 1.01 (H200).
+constexpr int64_t kLeastTabulated = 1024;
+
+/// Bytes of such tables for a tile of so many lines, one for each element of a line.
+constexpr int64_t places_of_staged(int64_t lines, int64_t length) {
+  return length < kPart && lines * length >= kLeastTabulated ? length * kPlacesBytes : 0;
+}
 
 /// Plans a sum with outputs > 0 and n > 0. multiprocessors: of the GPU.
 Plan make_plan(const Problem& problem, int multiprocessors);

@@ -134,7 +134,8 @@ struct Staging {
   Divisor words;  // of a run, at most
   int pitch;
   int turn_gap;    // bytes
-  unsigned bytes;  // of all lines in shared memory, behind which lies where the leaves of short ones lie
+  unsigned bytes;  // of all lines in shared memory
+  bool tabulated;  // whether it lies behind them where the leaves of short ones lie
   const In* end;   // behind the last element of all outputs
 };
 
@@ -150,17 +151,17 @@ struct StagedTile {
 
   const Divisor& line_of;  // elements of a line
   const Divisor& turn_of;  // lines of a turn
-  int length;
-  int turn;
   int before;
   int base;  // bytes from `memory` to the first element
   int pitch;
   int turn_gap;
   char* memory;
 
+  __device__ int length() const { return static_cast<int>(line_of.value); }
+
   __device__ Leaf find(int leaf) const {
     const auto line = static_cast<int>(line_of.divide(leaf));
-    return {leaf - line * length, line, kTurns ? static_cast<int>(turn_of.divide(before + line)) : 0};
+    return {leaf - line * length(), line, kTurns ? static_cast<int>(turn_of.divide(before + line)) : 0};
   }
   /// Bytes from `memory` to a leaf.
   __device__ int place_of(Leaf leaf) const {
@@ -168,10 +169,11 @@ struct StagedTile {
   }
   /// Leaves from this one on until its turn ends.
   __device__ int left_of_turn(Leaf leaf) const {
-    return ((leaf.turn + 1) * turn - before - leaf.line) * length - leaf.row;
+    const int past = (leaf.turn + 1) * static_cast<int>(turn_of.value) - before;  // the first line behind it
+    return (past - leaf.line) * length() - leaf.row;
   }
   /// Bytes from where a line ends to where the next one begins.
-  __device__ int line_end() const { return kSize - length * pitch; }
+  __device__ int line_end() const { return kSize - length() * pitch; }
 
   template <typename Acc>
   __device__ Acc read(int place) const {
@@ -182,7 +184,7 @@ struct StagedTile {
   template <typename Acc>
   __device__ void read_some(Leaf first, int there, Acc (&x)[kPart]) const {
     int place = place_of(first);
-    int to_line = length - first.row;  // leaves
+    int to_line = length() - first.row;  // leaves
     const int to_turn = left_of_turn(first);
 #pragma unroll
     for (int k = 0; k < kPart; ++k) {
@@ -191,7 +193,7 @@ struct StagedTile {
       place += pitch;
       if (k + 1 == to_line) {
         place += line_end();
-        to_line += length;
+        to_line += length();
       }
       if (kTurns && k + 1 == to_turn) place += turn_gap;
     }
@@ -203,9 +205,9 @@ struct StagedTile {
   template <typename Acc>
   __device__ void read_long_lines(Leaf first, Acc (&x)[kPart]) const {
     const int swap = static_cast<int>(threadIdx.x % kPart);
-    const int end = place_of({length, first.line, first.turn});
-    const bool turns_there = kTurns && before + first.line + 1 == (first.turn + 1) * turn;
-    const int jump = line_end() + (turns_there ? turn_gap : 0);
+    const Leaf line_ends{length(), first.line, first.turn};
+    const int end = place_of(line_ends);
+    const int jump = line_end() + (kTurns && left_of_turn(line_ends) == 0 ? turn_gap : 0);
     int place[kPart];
     place[0] = place_of({first.row + swap, first.line, first.turn});
 #pragma unroll
@@ -222,12 +224,12 @@ struct StagedTile {
   /// By all threads of a block, for read_short_lines: how many bytes behind the first element of its line each of kPart
   /// leaves lies, by the row of the first leaf.
   __device__ void tabulate(uint4* places) const {
-    for (int i = static_cast<int>(threadIdx.x); i < length * kPart; i += static_cast<int>(blockDim.x)) {
+    for (int i = static_cast<int>(threadIdx.x); i < length() * kPart; i += static_cast<int>(blockDim.x)) {
       const int row = i / kPart;
       const int leaf = row + i % kPart;
       const auto line = static_cast<int>(line_of.divide(leaf));
       reinterpret_cast<uint16_t*>(places + row * kPlacesWords)[i % kPart] =
-          static_cast<uint16_t>((leaf - line * length) * pitch + line * kSize);
+          static_cast<uint16_t>((leaf - line * length()) * pitch + line * kSize);
     }
   }
 
@@ -271,8 +273,6 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(Acc) > 8 ? 3 : 5)
   const auto base = static_cast<unsigned>(reinterpret_cast<uintptr_t>(data) % kLoadBytes);
   const StagedTile<kTurns, In> tile{.line_of = a.reduced.far.size[0],
                                     .turn_of = a.reduced.far.size[1],
-                                    .length = length,
-                                    .turn = turn,
                                     .before = before,
                                     .base = static_cast<int>(base),
                                     .pitch = s.pitch,
@@ -318,7 +318,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(Acc) > 8 ? 3 : 5)
     }
   }
   auto* const places_of_leaves = reinterpret_cast<uint4*>(tile.memory + s.bytes);
-  if (length < kPart) tile.tabulate(places_of_leaves);  // while copies are on their way
+  if (s.tabulated) tile.tabulate(places_of_leaves);  // while copies are on their way
   wait_for_copies();
   __syncthreads();
 
@@ -328,7 +328,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(Acc) > 8 ? 3 : 5)
   fold_tile(leaves, a.window, nodes, [&](unsigned leaf, Acc(&x)[kPart]) {
     const auto first = tile.find(static_cast<int>(leaf));
     const int there = leaves - static_cast<int>(leaf);
-    if (there < kPart || (seldom && length < kPart && tile.left_of_turn(first) < kPart)) {
+    if (there < kPart || (length < kPart && (!s.tabulated || (seldom && tile.left_of_turn(first) < kPart)))) {
       tile.read_some(first, there, x);
     } else if (length >= kPart) {
       tile.read_long_lines(first, x);
