@@ -276,8 +276,10 @@ int main(int argc, char** argv) {
   }
   for (const auto [lines, length] : std::vector<std::pair<int64_t, int64_t>>{
            {600, 3}, {3, 600}, {9, 129}, {150, 15}, {33, 300}, {600, 1100}, {33, 701}, {9, 2600}, {3, 8000}}) {
-    shapes.push_back({lines, 3, length, Over::outer_and_columns, 1, 1, 0, 132, Held::turned});  // across memory
-    shapes.push_back({lines, 2, length, Over::outer_and_columns, 0, 2, 1, 132, Held::turned});
+    for (const int multiprocessors : {1, 132}) {  // across memory; what is little for so many is summed as rows
+      shapes.push_back({lines, 3, length, Over::outer_and_columns, 1, 1, 0, multiprocessors, Held::turned});
+      shapes.push_back({lines, 2, length, Over::outer_and_columns, 0, 2, 1, multiprocessors, Held::turned});
+    }
   }
   for (const auto [lines, length] :
        std::vector<std::pair<int64_t, int64_t>>{{100, 9}, {300, 20}, {33, 31}, {70, 100}, {5, 3000}}) {
@@ -287,8 +289,10 @@ int main(int argc, char** argv) {
   }
   for (const auto [rows, length] : std::vector<std::pair<int64_t, int64_t>>{{33, 7}, {11, 5}, {9, 2}}) {
     for (const int64_t lines : {40, 300, 3000}) {  // that turn often
-      shapes.push_back({lines, rows, length, Over::everything, 0, 1, 0, 132, Held::turned});
-      shapes.push_back({lines, rows, length, Over::everything, 1, 2, 1, 132, Held::turned});
+      for (const int multiprocessors : {1, 132}) {
+        shapes.push_back({lines, rows, length, Over::everything, 0, 1, 0, multiprocessors, Held::turned});
+        shapes.push_back({lines, rows, length, Over::everything, 1, 2, 1, multiprocessors, Held::turned});
+      }
     }
   }
   for (const auto [rows, length] : std::vector<std::pair<int64_t, int64_t>>{{119, 3}, {33, 5}, {32, 3}, {31, 3}}) {
