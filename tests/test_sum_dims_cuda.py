@@ -651,6 +651,14 @@ def test_one_launch(kind: str) -> None:
         assert nodes_of(lambda x=x, dim=dim: reduce_ops.sum(x, dim)) == 1, dtype
 
 
+def test_one_launch_where_elements_of_two_bytes_are_rows() -> None:
+    """Also where they are a multiple of a power of two, which of wider ones are summed in two."""
+    for step in (2, 3, 7):
+        x = torch.ones(2**15, step, dtype=torch.float16, device="cuda").t()
+        assert plan(x).layout == "pitched"
+        assert nodes_of(lambda x=x: reduce_ops.sum(x)) == 1, step
+
+
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_device_that_is_not_current() -> None:
     for kind in KINDS.values():

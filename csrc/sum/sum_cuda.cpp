@@ -25,11 +25,13 @@ at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& 
 
 /// A full sum whose order runs across memory, such as that of x.t(): a view of self as a matrix whose rows, of a power
 /// of two of elements, follow each other in that order, so that row sums are nodes of the tree and can be taken by the
-/// kernels of columns. Nothing if self is not like that, or if its sums are rounded and the plan has a way of its own:
-/// nodes that are wider than elements have few kernels, (2^20, 32) float16, transposed, 61 us, 29 in tiles (H200).
-std::optional<at::Tensor> rows_across_memory(const at::Tensor& self, const Problem& p, const Plan& plan) {
+/// kernels of columns. Nothing if self is not like that, or if its sums are rounded and it is not too much for plans
+/// that have all kernels: nodes that are wider than elements have few, (2^20, 32) float16, transposed, 61 us, 29 in
+/// tiles (H200).
+std::optional<at::Tensor> rows_across_memory(const at::Tensor& self, const Problem& p) {
   const Strides& r = p.reduced;
-  if (plan.window > 0 && p.element_size < p.accumulate_size) return std::nullopt;
+  const bool too_much = !r.small || reach(r) >= int64_t{1} << 31;
+  if (p.element_size < p.accumulate_size && p.kernels == Kernels::every && !too_much) return std::nullopt;
   if (p.outputs != 1 || r.dims < 2) return std::nullopt;
   const int64_t inner = std::abs(r.stride[0]);
   const bool crosses = std::any_of(r.stride + 1, r.stride + r.dims, [&](int64_t s) { return s != 0 && s < inner; });
@@ -95,12 +97,12 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
   }
   if (is_copy(self, l.problem, accumulate, result)) return copy(self, result);
   if (multiprocessors == 0) multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  l.plan = make_plan(l.problem, multiprocessors);
-  if (const auto rows = rows_across_memory(self, l.problem, l.plan)) {
+  if (const auto rows = rows_across_memory(self, l.problem)) {
     const at::Tensor nodes = empty(rows->sizes().slice(0, rows->dim() - 1), accumulate, self);
     sum_with_plan(*rows, DimSet().set(rows->dim() - 1), accumulate, nodes, multiprocessors);
     return sum_nodes(nodes, DimSet().set(), result, multiprocessors);
   }
+  l.plan = make_plan(l.problem, multiprocessors);
   TORCH_CHECK(l.plan.segments > 0, "sum: self has ", l.problem.n, " elements for each of ", l.problem.outputs,
               " results, more than one launch covers");
   l.in = type_of(self.scalar_type());
