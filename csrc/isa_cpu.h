@@ -17,9 +17,9 @@ Isa isa();
 
 /// How long runs beyond L2 are best read.
 enum class Reads {
-  ahead,          // by prefetches, whatever the order
-  in_order,       // in order and without prefetches: on AMD's Zen 3 and 4, of which Zen 4 was measured. Of 2^26 floats
-                  // it reads 23 GB/s so, 13 to 16 with prefetches, and 10 by ranges (sum/tree_cpu.inc)
+  ahead,     // by prefetches, whatever the order
+  in_order,  // in order and without prefetches: on AMD's Zen 3 and 4. Of 2^26 floats Zen 4 reads 23 GB/s so, 13 to 16
+             // with prefetches, and 10 by ranges (sum/tree_cpu.inc), Zen 3 14.6 and 11.8 with prefetches
   in_two_places,  // the same from memory, in two places at the same time, where both begin with a line; all else ahead:
                   // on Zen 5 (sum/kernels_cpu.inc)
 };
