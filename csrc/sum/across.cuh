@@ -13,6 +13,9 @@
 //
 // - What these would read in pieces of sectors: a block copies a box of memory, in runs (boxes.cuh).
 //
+// - Elements that are a few apart, or little data: lanes go along the order after all (rows.cuh), and read each sector
+//   again for every part of the order that it has, but from caches.
+//
 // What limits it: what a warp loads along long lines begins anywhere in a sector, and a fifth or more of the elements
 // are loaded twice, so that 1.6 times the bytes of float32 and 1.9 times those of float16 come from L2, at 70 to 86 %
 // of its rate: 2.8 to 3 TB/s of float32 and 2 of float16 on an H200. Short lines take some 20 instructions an element.
