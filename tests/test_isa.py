@@ -79,6 +79,9 @@ def sums() -> dict[str, int]:
 @pytest.mark.parametrize("reads", ["ahead", "in_order", "in_two_places"])
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_instruction_sets(capability: str, reads: str) -> None:
+    of_this_cpu = torch.ops.reduce._cpu()[0]
+    if CAPABILITIES.index(capability) > CAPABILITIES.index(of_this_cpu):
+        pytest.skip(f"this CPU has no {capability}, which PyTorch's own kernels would use all the same")
     environment = os.environ | {
         "ATEN_CPU_CAPABILITY": capability,
         "REDUCE_OPS_CPU_READS": reads,
@@ -88,7 +91,7 @@ def test_instruction_sets(capability: str, reads: str) -> None:
     command = [sys.executable, "-P", __file__]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     (of_cpu, read), checksums = json.loads(result.stdout)
-    assert of_cpu == min(capability, torch.ops.reduce._cpu()[0], key=CAPABILITIES.index)
+    assert of_cpu == capability
     assert read == reads
     assert checksums == sums()
 
