@@ -76,6 +76,16 @@ def sums() -> dict[str, int]:
     return checksums
 
 
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_no_instructions_that_this_cpu_lacks(capability: str) -> None:
+    of_this_cpu = torch.ops.reduce._cpu()[0]
+    program = "import torch, reduce_ops; print(torch.ops.reduce._cpu()[0])"
+    environment = os.environ | {"ATEN_CPU_CAPABILITY": capability, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-P", "-c", program]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == min(capability, of_this_cpu, key=CAPABILITIES.index)
+
+
 @pytest.mark.parametrize("reads", ["ahead", "in_order", "in_two_places"])
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_instruction_sets(capability: str, reads: str) -> None:

@@ -396,7 +396,8 @@ def test_tiles_in_shared_memory(length: int, dtype: torch.dtype) -> None:
             x, on_gpu = (m[offset:].view(outer, length, turn).transpose(1, 2) for m in (memory, memory.cuda()))
             for dim in (None, (1, 2)):
                 expected = reduce_ops.sum(x, dim)
-                for multiprocessors in (2, 132):
+                assert_same_bits(reduce_ops.sum(on_gpu, dim), expected, (turn, outer, offset, dim))
+                for multiprocessors in (2, H200):
                     sums = torch.ops.reduce._sum_as_on(on_gpu, dim, multiprocessors=multiprocessors)
                     assert_same_bits(sums, expected, (turn, outer, offset, dim, multiprocessors))
 
@@ -405,9 +406,12 @@ def assert_taken_by(family: str, kind: Kind, dtype: torch.dtype, offset: int) ->
     """The bits of a view that begins at any element, from certain kernels: by the plan of a GPU that would run them."""
     memory = random_values(offset + math.prod(kind.shape), dtype)
     x, on_gpu = (kind.view(m[offset:].view(kind.shape)) for m in (memory, memory.cuda()))
+    expected = reduce_ops.sum(x, kind.dim)
+    assert_same_bits(reduce_ops.sum(on_gpu, kind.dim), expected, (kind.shape, offset))
     sizes = [size for size in (H200, 16, 4, 1) if plan(on_gpu, kind.dim, size).family == family]
+    assert sizes, (kind.shape, family)
     sums = torch.ops.reduce._sum_as_on(on_gpu, kind.dim, multiprocessors=sizes[0])
-    assert_same_bits(sums, reduce_ops.sum(x, kind.dim), (kind.shape, offset))
+    assert_same_bits(sums, expected, (kind.shape, offset, sizes[0]))
 
 
 @pytest.mark.parametrize(

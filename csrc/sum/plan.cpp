@@ -811,7 +811,7 @@ bool lines_touch(const Strides& reduced, int dim) {
 std::optional<Lines> lines_across(const Problem& p) {
   const int closest = line_dim(p.reduced, kSectorBytes / p.element_size);
   if (closest == 0 || p.kernels == Kernels::few || p.element_size == 1 || p.n < 4 * kMinWindow) return std::nullopt;
-  if (!p.reduced.small || reach(p.reduced) >= int64_t{1} << 31) return std::nullopt;
+  if (!has_32_bit_offsets(p.reduced)) return std::nullopt;
   if (std::abs(p.reduced.stride[0]) == 2) return std::nullopt;  // half of every sector is used as it is
   // Outputs side by side are columns, unless they are fewer than a sector holds.
   const int64_t step = std::abs(p.reduced.stride[closest]);
@@ -1232,7 +1232,7 @@ std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
   const int all_dims = p.reduced.dims + p.kept.dims;
   if (!p.ordered || p.kernels == Kernels::few || p.element_size == 1) return std::nullopt;
   if (p.n < 4 * kMinWindow || all_dims > kMaxBoxDims) return std::nullopt;
-  if (!p.reduced.small || reach(p.reduced) >= int64_t{1} << 31) return std::nullopt;
+  if (!has_32_bit_offsets(p.reduced)) return std::nullopt;
   int64_t window = kMinWindow;
   const int64_t most_window = std::min(kMaxTileWindow, kWarpSize * most_box_loads(p.accumulate_size));
   while (window < most_window && !have_room(p, window)) window *= 2;
@@ -1540,7 +1540,8 @@ Plan plan_kernel(const Problem& p, int multiprocessors) {
   }
   if (plan) {
     const Plan other = plan_boxes_instead(p, *plan, lines, multiprocessors).value_or(*plan);
-    return rows && beat_lines(p, *rows, other, multiprocessors) ? *rows : other;
+    const bool has_rival = rows && other.family != Family::rows;
+    return has_rival && beat_lines(p, *rows, other, multiprocessors) ? *rows : other;
   }
   const int vector = column_vector(p.element_size);
   Plan columns = plan_columns(p, fits_vector(p, vector) ? vector : 1, multiprocessors);

@@ -30,8 +30,8 @@ at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& 
 /// tiles (H200).
 std::optional<at::Tensor> rows_across_memory(const at::Tensor& self, const Problem& p) {
   const Strides& r = p.reduced;
-  const bool too_much = !r.small || reach(r) >= int64_t{1} << 31;
-  if (p.element_size < p.accumulate_size && p.kernels == Kernels::every && !too_much) return std::nullopt;
+  const bool rounds = p.element_size < p.accumulate_size;
+  if (rounds && p.kernels == Kernels::every && has_32_bit_offsets(r)) return std::nullopt;
   if (p.outputs != 1 || r.dims < 2) return std::nullopt;
   const int64_t inner = std::abs(r.stride[0]);
   const bool crosses = std::any_of(r.stride + 1, r.stride + r.dims, [&](int64_t s) { return s != 0 && s < inner; });
