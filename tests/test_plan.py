@@ -1019,10 +1019,11 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         sharing = p.width or p.threads  # threads an output
         block = sharing * p.loads * per_load * p.tiles
         assert p.threads % 32 == 0
-        segments = p.segments - (outputs == 1 and p.segments > MAX_BLOCKS // 4)  # of many, the last one only collects
-        assert block * (segments - 1) < n <= block * segments
+        at_work = math.ceil(n / block)
+        collects = outputs == 1 and MAX_BLOCKS // 4 <= at_work < MAX_BLOCKS  # one more than have elements
+        assert p.segments == at_work + collects
         assert p.segments == 1 or outputs * p.segments <= MAX_BLOCKS
-        assert p.tiles == 1 or block // 2 * segments < n
+        assert p.tiles == 1 or block // 2 * at_work < n
     elif p.family == "columns":
         block = p.threads // p.width * p.loads * p.tiles
         parts = p.threads // p.width
