@@ -75,7 +75,8 @@ def sum(
         return _sum(x) if dim is None else _sum_dims(x, dims(dim))  # type: ignore[no-any-return]
     if dim is None:
         return _eager_sum(x)  # type: ignore[no-any-return]
-    return _eager_sum_dims(x, dim if type(dim) in (int, tuple) else dims(dim))  # type: ignore[no-any-return]
+    kind = type(dim)  # most often one of two that operators take as they are
+    return _eager_sum_dims(x, dim if kind is int or kind is tuple else dims(dim))  # type: ignore[no-any-return]
 
 
 def dims(dim: int | Sequence[int] | None) -> int | Sequence[int] | None:

@@ -654,6 +654,14 @@ def test_batches_of_narrow_columns_take_the_warps_that_they_need(
 ) -> None:
     p = plan(meta(matrices, rows, 4), 1)
     assert (p.family, p.threads, p.tiles) == ("narrow_columns", threads, tiles)
+    # also of a result in which a column comes before the next one
+    assert plan(meta(matrices, rows, 4).permute(2, 0, 1), 2) == p
+
+
+@pytest.mark.parametrize("gap", [0, 1])
+def test_narrow_columns_leave_no_gap(gap: int) -> None:
+    images = meta(8, 6, 1024 + gap, 4)[:, :, :1024].permute(0, 3, 1, 2)  # columns of a batch of batches
+    assert plan(images, 3).family == ("columns" if gap else "narrow_columns")
 
 
 @pytest.mark.parametrize(

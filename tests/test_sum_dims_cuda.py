@@ -80,6 +80,8 @@ KINDS = CONTIGUOUS | {
     "across, outputs side by side": Kind((300, 1001, 3), (0, 1), lambda x: x.transpose(0, 1)),
     "across, from pairs to pairs": Kind((300, 1001, 2), None, lambda x: x.transpose(0, 1)),
     "across, in boxes": Kind((3, 30_000, 7), (0, 2), lambda x: x.permute(1, 2, 0)),
+    "across, in pixels": Kind((17, 2**16, 4), (1, 2), lambda x: x.transpose(1, 2)),
+    "across, in pixels, all": Kind((147, 3072, 5), None, lambda x: x.transpose(1, 2)),
     "across, from one matrix to the next": Kind((40, 300, 70), None, lambda x: x.transpose(1, 2)),
     "permuted batch": Kind((50, 70, 1001), 2, lambda x: x.transpose(0, 1)),
     "permuted": Kind((50, 70, 301, 1), 3, lambda x: x.permute(2, 1, 0, 3)),
@@ -542,6 +544,41 @@ def test_much_input_across_memory(dtype: torch.dtype) -> None:
     # Lines in two dimensions.
     folded = x.view(-1)[: x.numel() // 36000 * 36000].view(4, 9, -1, 1000).permute(2, 3, 1, 0)
     assert_same_bits(reduce_ops.sum(folded), reduce_ops.sum(folded.contiguous()))
+
+
+@pytest.mark.parametrize(
+    ("images", "pixels", "channels"),
+    [
+        (171, 2**14, 3),  # narrow columns,
+        (9, 2**10 * 77, 12),  # of 8 bytes single ones, as rows of 12 are too long for a thread
+        (41, 2**9 * 17, 24),
+        (3, 2**5 * 43, 2048),
+        (5, 2**15, 54),  # not of whole words: lines
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64], ids=str)
+def test_interleaved_columns(images: int, pixels: int, channels: int, dtype: torch.dtype) -> None:
+    """As channels_last has them: in two launches, the first of columns; a sum that is rounded in one more."""
+    x = torch.randn(images, pixels, channels, dtype=dtype, device="cuda").transpose(1, 2)
+    straight = x.contiguous()
+    assert straight.nbytes >= 2**24
+    for dim in (None, (1, 2)):
+        expected = reduce_ops.sum(straight, dim)
+        assert_same_bits(reduce_ops.sum(x, dim), expected, dim)
+        assert_same_bits(
+            reduce_ops.sum(x.transpose(0, 1), dim and (0, 2)), reduce_ops.sum(straight.transpose(0, 1), dim and (0, 2))
+        )
+        assert nodes_of(lambda dim=dim: reduce_ops.sum(x, dim)) == (3 if dtype.itemsize == 2 else 2)
+    apart = torch.randn(images, pixels, channels + 8, dtype=dtype, device="cuda")[:, :, 8:].transpose(1, 2)
+    assert_same_bits(reduce_ops.sum(apart, (1, 2)), reduce_ops.sum(apart.contiguous(), (1, 2)))
+
+
+def test_as_many_elements_as_a_launch_covers() -> None:
+    x = random_values(4096, torch.float32).cuda()
+    repeated = x.view(1, 4096, 1).expand(4096, 4096, 4096)
+    assert plan(repeated)[:3] == ("rows", "strided", 256)
+    assert plan(repeated).segments == 16384
+    assert_same_bits(reduce_ops.sum(repeated), 2**24 * reduce_ops.sum(x))  # which scales nodes, and rounds none
 
 
 def test_reduced_past_31_bits_with_cancellation() -> None:

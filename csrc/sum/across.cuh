@@ -16,6 +16,9 @@
 // - Elements that are a few apart, or little data: lanes go along the order after all (rows.cuh), and read each sector
 //   again for every part of the order that it has, but from caches.
 //
+// - Lines of a multiple of a power of two of elements: where they fill memory, as the channels of images, the nodes are
+//   sums of columns (sum_cuda.cpp, rows_across_memory; columns.cuh, narrow_columns.cuh).
+//
 // What limits it: what a warp loads along long lines begins anywhere in a sector, and a fifth or more of the elements
 // are loaded twice, so that 1.6 times the bytes of float32 and 1.9 times those of float16 come from L2, at 70 to 86 %
 // of its rate: 2.8 to 3 TB/s of float32 and 2 of float16 on an H200. Short lines take some 20 instructions an element.

@@ -1,5 +1,5 @@
-// From run-time types and plans to kernels. The kernels of each accumulate type are instantiated in a file of their
-// own, sum_kernels_<accumulate>.cu, so that they compile side by side.
+// From run-time types and plans to kernels. The kernels of each accumulate type, and of float32's those that read
+// 16-bit floats, are instantiated in a file of their own, so that they compile side by side.
 
 #pragma once
 
@@ -244,6 +244,8 @@ class Launcher {
                      .across = static_cast<unsigned>(box.pitch[p_.line]),
                      .dims = p.reduced.dims + p.kept.dims,
                      .turns = p_.line,
+                     .dim = {},
+                     .turn = {},
                      .reduced = p.reduced};
     int64_t blocks = 1;
     for (int i = 0; i < b.dims; ++i) {
@@ -282,14 +284,18 @@ class Launcher {
 
   template <int kColumns>
   bool narrow_columns() const {
-    if (p_.family != Family::narrow_columns || p_.width != kColumns) return false;
-    constexpr int kWidth = Narrow<kColumns, In>::kWidth;
-    const dim3 grid(p_.segments, static_cast<unsigned>(l_.problem.outputs / kColumns));
-    const size_t sums =
-        std::min(p_.tiles, kNarrowTiles<kColumns, Acc>) * (p_.threads / kWarpSize) * kColumns * sizeof(Acc);
-    const size_t bytes = std::max(sums, counter_bytes<1>(kWidth, 1));
-    start(sum_narrow_columns<kColumns, In, Acc, Out>, grid, dim3(kWidth, p_.threads / kWidth), bytes, matrix());
-    return true;
+    if constexpr (!is_narrow(kColumns, sizeof(In))) {
+      return false;
+    } else {
+      if (p_.family != Family::narrow_columns || p_.width != kColumns) return false;
+      constexpr int kWidth = Narrow<kColumns, In>::kWidth;
+      const dim3 grid(p_.segments, static_cast<unsigned>(l_.problem.outputs / kColumns));
+      const size_t sums =
+          std::min(p_.tiles, kNarrowTiles<kColumns, Acc>) * (p_.threads / kWarpSize) * kColumns * sizeof(Acc);
+      const size_t bytes = std::max(sums, counter_bytes<1>(kWidth, 1));
+      start(sum_narrow_columns<kColumns, In, Acc, Out>, grid, dim3(kWidth, p_.threads / kWidth), bytes, matrix());
+      return true;
+    }
   }
 
  private:
@@ -334,7 +340,10 @@ class Launcher {
     if constexpr (std::is_same_v<W, InPlace>) {
       return {};
     } else {
-      return {has_places() ? l_.problem.places : Strides{.dims = 1}};
+      if (has_places()) return {l_.problem.places};
+      Strides in_place{};
+      in_place.dims = 1;
+      return {in_place};
     }
   }
 
@@ -377,13 +386,43 @@ class Launcher {
 
 inline cudaError_t status(bool launched) { return launched ? cudaGetLastError() : cudaErrorInvalidValue; }
 
+/// Family::columns of all but Kernels::few.
+template <typename In, typename Acc, typename Out>
+cudaError_t launch_columns(const Launch& l, cudaStream_t stream) {
+  const Launcher<In, Acc, Out> kernel(l, stream);
+  constexpr int kVector = column_vector(sizeof(In));
+  return status(kernel.template columns<kVector, kColumnRows, true>() ||
+                kernel.template columns<kVector, strides_rows(kVector, sizeof(In)), false>() ||
+                kernel.template columns<1, most_column_rows(1, sizeof(In)), true>() ||
+                (kVector > 1 && kernel.template columns<1, kColumnRows, true>()) ||
+                (kVector > 1 && kernel.template columns<1, strides_rows(1, sizeof(In)), false>()));
+}
+
+/// Family::narrow_columns.
+template <typename In, typename Acc, typename Out>
+cudaError_t launch_narrow(const Launch& l, cudaStream_t stream) {
+  const Launcher<In, Acc, Out> kernel(l, stream);
+  return status(kernel.template narrow_columns<2>() || kernel.template narrow_columns<3>() ||
+                kernel.template narrow_columns<4>() || kernel.template narrow_columns<5>() ||
+                kernel.template narrow_columns<6>() || kernel.template narrow_columns<7>() ||
+                kernel.template narrow_columns<8>() || kernel.template narrow_columns<12>() ||
+                kernel.template narrow_columns<16>() || kernel.template narrow_columns<32>());
+}
+
+/// Rows of Kernels::columns and few.
+template <typename In, typename Acc, typename Out>
+cudaError_t launch_few_rows(const Launch& l, cudaStream_t stream) {
+  const Launcher<In, Acc, Out> kernel(l, stream);
+  if (l.plan.layout == Layout::aligned) return status(kernel.template common_rows<Layout::aligned, Aligned>());
+  return status(kernel.template common_rows<Layout::strided, Strided>());
+}
+
 /// Kernels::few.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_few(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) return status(kernel.template columns<1, kFewKernelsRows, false>());
-  if (l.plan.layout == Layout::aligned) return status(kernel.template common_rows<Layout::aligned, Aligned>());
-  return status(kernel.template common_rows<Layout::strided, Strided>());
+  return launch_few_rows<In, Acc, Out>(l, stream);
 }
 
 /// Order across memory: the nodes, whose rows are the sums.
@@ -397,19 +436,25 @@ cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
   }
 }
 
+/// Kernels::columns.
+template <typename In, typename Acc>
+cudaError_t launch_unrounded(const Launch& l, cudaStream_t stream) {
+  switch (l.plan.family) {
+    case Family::columns:
+      return launch_columns<In, Acc, Acc>(l, stream);
+    case Family::narrow_columns:
+      return launch_narrow<In, Acc, Acc>(l, stream);
+    default:
+      return launch_few_rows<In, Acc, Acc>(l, stream);
+  }
+}
+
 /// Kernels::rows.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
   if (l.plan.window > 0) return launch_across<In, Acc, Out>(l, stream);
   const Launcher<In, Acc, Out> kernel(l, stream);
-  if (l.plan.family == Family::columns) {
-    constexpr int kVector = column_vector(sizeof(In));
-    return status(kernel.template columns<kVector, kColumnRows, true>() ||
-                  kernel.template columns<kVector, strides_rows(kVector, sizeof(In)), false>() ||
-                  kernel.template columns<1, most_column_rows(1, sizeof(In)), true>() ||
-                  (kVector > 1 && kernel.template columns<1, kColumnRows, true>()) ||
-                  (kVector > 1 && kernel.template columns<1, strides_rows(1, sizeof(In)), false>()));
-  }
+  if (l.plan.family == Family::columns) return launch_columns<In, Acc, Out>(l, stream);
   switch (l.plan.layout) {
     case Layout::aligned:
       return status(kernel.template little_run<Layout::aligned, Aligned>() ||
@@ -496,16 +541,13 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
                     kernel.template few_rows<1, 8, 2>() || kernel.template few_rows<1, 8, 4>() ||
                     kernel.template few_rows<1, 8, 8>());
     case Family::narrow_columns:
-      return status(kernel.template narrow_columns<2>() || kernel.template narrow_columns<3>() ||
-                    kernel.template narrow_columns<4>() || kernel.template narrow_columns<5>() ||
-                    kernel.template narrow_columns<6>() || kernel.template narrow_columns<7>() ||
-                    kernel.template narrow_columns<8>() || kernel.template narrow_columns<12>() ||
-                    kernel.template narrow_columns<16>() || kernel.template narrow_columns<32>());
+      return launch_narrow<In, Acc, Out>(l, stream);
   }
   return cudaErrorInvalidValue;
 }
 
-// One of these for each sum_kernels_<accumulate>.cu.
+// One of these for each sum_kernels_<type>.cu.
+cudaError_t launch_float16(const Launch& l, cudaStream_t stream);  // float16 and bfloat16, added in float32
 cudaError_t launch_float32(const Launch& l, cudaStream_t stream);
 cudaError_t launch_float64(const Launch& l, cudaStream_t stream);
 cudaError_t launch_int64(const Launch& l, cudaStream_t stream);

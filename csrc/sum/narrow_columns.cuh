@@ -6,7 +6,8 @@
 // whole rows (3 for three float32 columns: 4 rows). A lane folds the rows of each of its kItems items in registers; the
 // items of a warp, which follow each other, fold across its lanes by exchange. That makes a chunk one row of sums,
 // which goes to shared memory without a barrier; a block does so with `batches` chunks a warp, next to those of its
-// other warps, and folds what it has (as in rows.cuh). Segments as in segments.cuh.
+// other warps, and folds what it has (as in rows.cuh). Segments as in segments.cuh. Matrices come in the order of
+// memory, and sums go to their places.
 
 #pragma once
 
@@ -214,7 +215,7 @@ __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, narrow_blocks(kColumn
     auto* counters = reinterpret_cast<Sums<1, Acc>*>(shared);
     if (!fold_segments<1>(sum, column, kColumns, blockIdx.x, gridDim.x, slots, counters)) return;
   }
-  if (owner) c.result[int64_t{blockIdx.y} * kColumns + column] = convert<Out>(sum.x[0]);
+  if (owner) c.result[c.order.place(int64_t{blockIdx.y} * kColumns + column)] = convert<Out>(sum.x[0]);
 }
 
 }  // namespace reduce_ops::sum

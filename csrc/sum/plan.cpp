@@ -45,12 +45,15 @@ int64_t wave_of(int threads, int multiprocessors) { return int64_t{1024 / thread
 
 // ---- rows
 
+/// Whether there are rows of every layout but pitched, and the kernels that replace them.
+bool have_rows(const Problem& p) { return p.kernels == Kernels::every || p.kernels == Kernels::rows; }
+
 /// Layout::split, where that is faster than elements one by one: in three dimensions and more (700 random layouts of 16
 /// bits 1.23 times as fast in the geometric mean, 1040 of 32 and 64 bits 1.11), in two, where kernels are not fewer,
 /// only long runs of small elements (int8 1.4, 16 bits 1.05, but 64 bits 0.9) (H100).
 bool are_split_runs(const Problem& p) {
   const int64_t length = p.reduced.size[0].value;
-  if (p.kernels == Kernels::few || p.element_size >= 16 || p.reduced.stride[0] != 1) return false;
+  if (!have_rows(p) || p.element_size >= 16 || p.reduced.stride[0] != 1) return false;
   if (length * p.element_size < kSectorBytes || !Near<5>::holds(p.reduced)) return false;
   if (p.kernels == Kernels::rows || !Near<2>::holds(p.reduced)) return true;
   return p.element_size <= 2 && length >= 128 && p.n >= 2048;
@@ -61,10 +64,10 @@ Layout layout_of(const Problem& p) {
   const bool aligned = p.misalignment == 0 && strides_divide(p.kept, 0, group);
   if (is_run(p.reduced) && has_one_pitch(p)) {
     if (aligned) return Layout::aligned;
-    if (p.kernels != Kernels::few && p.element_size <= kLargestShifted) return Layout::shifted;
+    if (have_rows(p) && p.element_size <= kLargestShifted) return Layout::shifted;
   }
   const bool pitched = Near<2>::holds(p.reduced);
-  if (pitched && p.kernels != Kernels::few && is_rows(p.reduced, group) && aligned) return Layout::runs;
+  if (pitched && have_rows(p) && is_rows(p.reduced, group) && aligned) return Layout::runs;
   if (are_split_runs(p)) return Layout::split;
   return pitched && p.kernels == Kernels::every ? Layout::pitched : Layout::strided;
 }
@@ -112,7 +115,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     warps.width = kWarpSize;
     return warps;
   };
-  const bool every_shape = (layout == Layout::aligned || layout == Layout::shifted) && p.kernels != Kernels::few;
+  const bool every_shape = (layout == Layout::aligned || layout == Layout::shifted) && have_rows(p);
   const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;  // a block each fills the GPU
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
   if (p.outputs > 1 && every_shape) {
@@ -707,22 +710,27 @@ int64_t narrow_chunk(int columns, int element_size) {
 }
 
 /// Whether they are a few neighbours in rows without a gap, in one matrix or in several that follow each other.
-bool are_narrow_columns(const Problem& p) {
-  const int64_t columns = p.kept.size[0].value;
-  if (p.kernels != Kernels::every || p.misalignment != 0) return false;
-  if (p.kept.stride[0] != 1 || !is_narrow(columns)) return false;
-  if (p.reduced.dims != 1 || p.reduced.stride[0] != columns) return false;
-  if (p.kept.dims == 1) return p.n >= 512;
+/// Whether sum_narrow_columns is for matrices of so many rows and columns that lie one after the other.
+bool are_narrow(const Problem& p, int64_t columns, int64_t rows, int64_t matrices) {
+  const bool have_narrow = p.kernels == Kernels::every || p.kernels == Kernels::columns;
+  if (!have_narrow || p.misalignment != 0 || !is_narrow(columns, p.element_size)) return false;
+  if (matrices == 1) return rows >= 512;
   // In a batch most of a warp's chunk should be there: (10000, 200, 4) float32 takes 12.3 us by warps of 256 rows, as
   // columns 17.6; float16, whose warps load 512, 13.7 and 10.4 (H200).
   const int64_t chunk = narrow_chunk(static_cast<int>(columns), p.element_size);
-  const int64_t matrix = p.n * columns;
-  return p.n >= std::clamp<int64_t>(chunk * 3 / 4, 128, 512) && p.kept.dims == 2 && p.kept.size[1].value <= kMaxGridY &&
-         p.kept.stride[1] == matrix && matrix * p.element_size % 16 == 0;
+  return rows >= std::clamp<int64_t>(chunk * 3 / 4, 128, 512) && matrices <= kMaxGridY &&
+         rows * columns * p.element_size % 16 == 0;
+}
+
+bool are_narrow_columns(const Problem& p) {
+  const int64_t columns = p.rows.size[0].value;
+  if (p.rows.stride[0] != 1 || p.reduced.dims != 1 || p.reduced.stride[0] != columns) return false;
+  if (p.rows.dims > 2 || (p.rows.dims == 2 && p.rows.stride[1] != p.n * columns)) return false;
+  return are_narrow(p, columns, p.n, p.outputs / columns);
 }
 
 Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
-  const int columns = static_cast<int>(p.kept.size[0].value);
+  const int columns = static_cast<int>(p.rows.size[0].value);
   const int64_t matrices = p.outputs / columns;
   const NarrowItem item = narrow_item(columns, p.element_size);
   const int64_t chunk = narrow_chunk(columns, p.element_size);
@@ -810,7 +818,7 @@ bool lines_touch(const Strides& reduced, int dim) {
 /// Nothing if the order does not run across memory, or outputs are short.
 std::optional<Lines> lines_across(const Problem& p) {
   const int closest = line_dim(p.reduced, kSectorBytes / p.element_size);
-  if (closest == 0 || p.kernels == Kernels::few || p.element_size == 1 || p.n < 4 * kMinWindow) return std::nullopt;
+  if (closest == 0 || !have_rows(p) || p.element_size == 1 || p.n < 4 * kMinWindow) return std::nullopt;
   if (!has_32_bit_offsets(p.reduced)) return std::nullopt;
   if (std::abs(p.reduced.stride[0]) == 2) return std::nullopt;  // half of every sector is used as it is
   // Outputs side by side are columns, unless they are fewer than a sector holds.
@@ -1230,7 +1238,7 @@ struct Boxed {
 /// those of as many as a table has room for leave none for others.
 std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
   const int all_dims = p.reduced.dims + p.kept.dims;
-  if (!p.ordered || p.kernels == Kernels::few || p.element_size == 1) return std::nullopt;
+  if (!p.ordered || !have_rows(p) || p.element_size == 1) return std::nullopt;
   if (p.n < 4 * kMinWindow || all_dims > kMaxBoxDims) return std::nullopt;
   if (!has_32_bit_offsets(p.reduced)) return std::nullopt;
   int64_t window = kMinWindow;
@@ -1491,13 +1499,18 @@ bool beat_lines(const Problem& p, const Plan& rows, const Plan& other, int multi
   const bool much = waves >= kMoreThanL2;
   const bool pitched = rows.layout == Layout::pitched;
   const bool again = read_again(p, rows, std::nullopt, multiprocessors) > 0;
-  // One launch of so little data is over before another one would sum the nodes.
-  const bool brief = waves < 0.25 && (pitched || p.element_size == 8);
-  if (!again && (brief || (pitched && other.family == Family::tiles))) return true;
-
   constexpr int64_t kShort = 16;  // elements of a line, below which a warp turns too often
   const int64_t step = std::abs(p.reduced.stride[0]);
   const int64_t length = p.reduced.size[0].value;
+  // One launch of so little data is over before another one would sum the nodes; but not where a warp's loads are of 32
+  // cache lines each: (128, 320, 7, 7) float16 in channels_last over dimensions 1 to 3 14.8 us, in staged tiles 10.5.
+  // 72 layouts 1.17 times as fast, 6 of them more than a tenth slower; of full sums, most of which would be (H200).
+  constexpr int64_t kCacheLineBytes = 128;
+  const bool scattered = step * p.element_size >= kCacheLineBytes && length >= kWarpSize;
+  const double most_waves = scattered && p.outputs > 1 && rows.segments > 1 ? 0.125 : 0.25;
+  const bool brief = waves < most_waves && (pitched || p.element_size == 8);
+  if (!again && (brief || (pitched && other.family == Family::tiles))) return true;
+
   if (length < kShort) return false;
   // A box reads memory once. But of lines that are longer than its tables it has only pieces.
   if (other.family == Family::boxes && waves >= 1 && (again || length <= kMaxBoxLine)) return false;
@@ -1639,6 +1652,23 @@ LetNext let_next(const Problem& p, const Plan& plan, int multiprocessors) {
 }
 
 }  // namespace
+
+bool are_interleaved(const Problem& p, int64_t rows) {
+  constexpr int64_t kLeastBytes = 16 << 20;  // of less, as many layouts lose as gain
+  const Strides& r = p.reduced;
+  const int64_t columns = r.stride[0];
+  const int64_t elements = p.n * p.outputs;
+  if (elements * p.element_size < kLeastBytes || reach(p.kept) + reach(r) + 1 != elements) return false;
+  const auto are_columns = [&](int d) { return r.stride[d] == 1 && r.size[d].value == columns; };
+  for (int d = 1; d < r.dims; ++d) {
+    if (!are_columns(d)) continue;
+    // Matrices of less than two words a row lose: 128 rows of four float32 take 1.3 times as long as by lines (H200).
+    const int64_t bytes = columns * p.element_size;
+    const bool by_words = p.kernels != Kernels::few && p.misalignment == 0 && bytes % 16 == 0 && bytes >= 32;
+    return by_words || are_narrow(p, columns, rows, elements / (rows * columns));
+  }
+  return false;
+}
 
 Plan make_plan(const Problem& p, int multiprocessors) {
   Plan plan = plan_kernel(p, multiprocessors);

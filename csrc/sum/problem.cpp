@@ -8,6 +8,8 @@ namespace reduce_ops::sum {
 namespace {
 
 Kernels kernels_for(at::ScalarType in, at::ScalarType out) {
+  const bool half = in == at::kHalf || in == at::kBFloat16;
+  if (half && out == at::kFloat) return Kernels::columns;
   if (out != reduce_ops::result_dtype(in)) return Kernels::few;
   switch (in) {
     case at::kUInt16:

@@ -4,12 +4,6 @@ namespace reduce_ops::sum {
 
 cudaError_t launch_float32(const Launch& l, cudaStream_t stream) {
   switch (l.in) {
-    case Type::float16:
-      return l.out == Type::float16 ? launch_every<__half, float, __half>(l, stream)
-                                    : launch_few<__half, float>(l, stream);
-    case Type::bfloat16:
-      return l.out == Type::bfloat16 ? launch_every<__nv_bfloat16, float, __nv_bfloat16>(l, stream)
-                                     : launch_few<__nv_bfloat16, float>(l, stream);
     case Type::float8_e4m3fn:
       return launch_rows<__nv_fp8_e4m3, float>(l, stream);
     case Type::float8_e5m2:

@@ -3,6 +3,7 @@
 // than the tree's, a slot that was not left empty, or a family that a type did not run.
 
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -70,6 +71,10 @@ T value(int64_t i) {
   } else if constexpr (std::is_same_v<T, __half>) {
     const float magnitude = 1 + std::ldexp(static_cast<float>(hash >> 22), -10);
     return __float2half_rn(hash & 16 ? -magnitude : magnitude);
+  } else if constexpr (std::is_same_v<T, __nv_fp8_e4m3> || std::is_same_v<T, __nv_fp8_e5m2>) {
+    T x;
+    x.__x = static_cast<uint8_t>(hash >> 24);  // any byte
+    return std::isfinite(static_cast<float>(x)) ? x : T(1.0f);
   } else if constexpr (std::is_same_v<T, std::complex<float>>) {
     return {value<float>(2 * i), value<float>(2 * i + 1)};
   } else {
@@ -131,7 +136,9 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   p.accumulate_size = sizeof(Acc);
   p.misalignment = static_cast<int>(s.offset * sizeof(In) % 16);
   p.result_aligned = true;
-  p.kernels = in == Type::int16 ? Kernels::rows : Kernels::every;  // as problem.cpp has it
+  const bool only_rows = in == Type::int16 || in == Type::float8_e4m3fn || in == Type::float8_e5m2;
+  const bool unrounded = in == Type::float16 && out == Type::float32;
+  p.kernels = only_rows ? Kernels::rows : unrounded ? Kernels::columns : Kernels::every;  // as problem.cpp has it
   l.plan = make_plan(p, s.multiprocessors);
   seen.emplace(in, l.plan.family, l.plan.anywhere);
 
@@ -363,6 +370,11 @@ int main(int argc, char** argv) {
     runs += 2;
     wrong += run<__half, float, __half>(Type::float16, Type::float32, Type::float16, s, slots);
     wrong += run<std::complex<float>, std::complex<float>>(Type::complex64, Type::complex64, Type::complex64, s, slots);
+    if (i >= grid || i % 16 > 0) continue;
+    runs += 3;
+    wrong += run<__half, float>(Type::float16, Type::float32, Type::float32, s, slots);
+    wrong += run<__nv_fp8_e4m3, float>(Type::float8_e4m3fn, Type::float32, Type::float32, s, slots);
+    wrong += run<__nv_fp8_e5m2, float>(Type::float8_e5m2, Type::float32, Type::float32, s, slots);
   }
   check(cudaFree(slots), "cudaFree");
   int unseen = 0;
