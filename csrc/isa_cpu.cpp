@@ -53,8 +53,8 @@ unsigned amd_family() {
 
 Reads detect_reads() {
   switch (amd_family()) {
-    case 0x19:  // Zen 3 and 4
-      return Reads::in_order;
+    case 0x19:  // Zen 3, and 4, which has AVX-512
+      return detect_isa() == Isa::avx512 ? Reads::in_order : Reads::in_two_places_or_order;
     case 0x1a:  // Zen 5
       return Reads::in_two_places;
     default:
@@ -72,7 +72,7 @@ Isa isa() {
 Reads reads_best() {
   static const Reads best = [] {
     const char* wanted = std::getenv("REDUCE_OPS_CPU_READS");
-    for (const Reads reads : {Reads::ahead, Reads::in_order, Reads::in_two_places}) {
+    for (const Reads reads : {Reads::ahead, Reads::in_order, Reads::in_two_places, Reads::in_two_places_or_order}) {
       if (wanted != nullptr && wanted == std::string_view(name_of(reads))) return reads;
     }
     return detect_reads();

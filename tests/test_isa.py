@@ -86,7 +86,7 @@ def test_no_instructions_that_this_cpu_lacks(capability: str) -> None:
     assert result.stdout.strip() == min(capability, of_this_cpu, key=CAPABILITIES.index)
 
 
-@pytest.mark.parametrize("reads", ["ahead", "in_order", "in_two_places"])
+@pytest.mark.parametrize("reads", ["ahead", "in_order", "in_two_places", "in_two_places_or_order"])
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_instruction_sets(capability: str, reads: str) -> None:
     of_this_cpu = torch.ops.reduce._cpu()[0]
