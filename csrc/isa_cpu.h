@@ -35,9 +35,10 @@ constexpr const char* name_of(Reads reads) {
       return "in_order";
     case Reads::in_two_places:
       return "in_two_places";
-    default:
+    case Reads::in_two_places_or_order:
       return "in_two_places_or_order";
   }
+  return "";
 }
 
 /// Of this CPU, or as the environment variable says.

@@ -709,7 +709,6 @@ int64_t narrow_chunk(int columns, int element_size) {
   return int64_t{kWarpSize / item.lanes} * item.items * item.rows;
 }
 
-/// Whether they are a few neighbours in rows without a gap, in one matrix or in several that follow each other.
 /// Whether sum_narrow_columns is for matrices of so many rows and columns that lie one after the other.
 bool are_narrow(const Problem& p, int64_t columns, int64_t rows, int64_t matrices) {
   const bool have_narrow = p.kernels == Kernels::every || p.kernels == Kernels::columns;
@@ -722,6 +721,7 @@ bool are_narrow(const Problem& p, int64_t columns, int64_t rows, int64_t matrice
          rows * columns * p.element_size % 16 == 0;
 }
 
+/// Whether they are a few neighbours in rows without a gap, in one matrix or in several that follow each other.
 bool are_narrow_columns(const Problem& p) {
   const int64_t columns = p.rows.size[0].value;
   if (p.rows.stride[0] != 1 || p.reduced.dims != 1 || p.reduced.stride[0] != columns) return false;
