@@ -790,17 +790,6 @@ struct Lines {
   double bytes;  // of neighbouring ones, side by side
 };
 
-/// Whether the nodes of such windows, and sums that are still to be rounded, take no more memory than a step in between
-/// may, and are fewer than 2^31, for there are fewer blocks. Elements that several indices share, as in an expanded
-/// tensor, count once.
-bool have_room(const Problem& p, int64_t window) {
-  const int64_t nodes = nodes_of(p, window);
-  const int64_t unrounded = p.element_size < p.accumulate_size ? 1 : 0;
-  const int64_t input = (reach(p.kept) + reach(p.reduced) + 1) * p.element_size;
-  const int64_t most = std::max(kScratchBytes, input / 100) / p.accumulate_size;
-  return p.outputs <= most / (nodes + unrounded) && p.outputs <= (int64_t{1} << 31) / nodes;
-}
-
 /// Lines, of all outputs, that begin side by side in memory, if not closer than the smallest stride. 0 if they have too
 /// many dimensions for a kernel.
 int64_t lines_side_by_side(const Problem& p, int dim) {
@@ -1652,6 +1641,14 @@ LetNext let_next(const Problem& p, const Plan& plan, int multiprocessors) {
 }
 
 }  // namespace
+
+bool have_room(const Problem& p, int64_t window) {
+  const int64_t nodes = nodes_of(p, window);
+  const int64_t unrounded = p.element_size < p.accumulate_size ? 1 : 0;
+  const int64_t input = (reach(p.kept) + reach(p.reduced) + 1) * p.element_size;
+  const int64_t most = std::max(kScratchBytes, input / 100) / p.accumulate_size;
+  return p.outputs <= most / (nodes + unrounded) && p.outputs <= (int64_t{1} << 31) / nodes;
+}
 
 bool are_interleaved(const Problem& p, int64_t rows) {
   constexpr int64_t kLeastBytes = 16 << 20;  // of less, as many layouts lose as gain

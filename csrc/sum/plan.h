@@ -129,6 +129,11 @@ inline bool lines_of_all(const Problem& p, int first, Strides& lines) {
 /// Nodes of an output, if they have so many leaves.
 inline int64_t nodes_of(const Problem& p, int64_t window) { return (p.n + window - 1) / window; }
 
+/// Whether the nodes of such windows, and sums that are still to be rounded, take no more memory than a step in between
+/// may, and are fewer than 2^31, for there are fewer blocks. Elements that several indices share, as in an expanded
+/// tensor, count once.
+bool have_room(const Problem& p, int64_t window);
+
 /// Whether rows of so many loads a lane may be permuted. Those of two are all there is room for in 32 registers: with
 /// Places they have 34, and (4096, 4095) over dimension 1 takes 20.1 us instead of 17.5 (H200).
 constexpr bool can_permute(int loads) { return loads > 2; }

@@ -37,9 +37,7 @@ std::optional<at::Tensor> rows_across_memory(const at::Tensor& self, const Probl
   if (has_other && !are_interleaved(p, row)) return std::nullopt;
   const int64_t inner = std::abs(r.stride[0]);
   const bool crosses = std::any_of(r.stride + 1, r.stride + r.dims, [&](int64_t s) { return s != 0 && s < inner; });
-  const int64_t scratch = p.outputs * (p.n / row + (rounds ? 1 : 0)) * p.accumulate_size;
-  const int64_t memory = (reach(p.kept) + reach(r) + 1) * p.element_size;  // less than all where some are expanded
-  if (!crosses || row < 32 || scratch > std::max(kScratchBytes, memory / 100)) return std::nullopt;
+  if (!crosses || row < 32 || !have_room(p, row)) return std::nullopt;
 
   std::vector<int64_t> sizes, strides;
   for (const Strides* s : {&p.kept, &r}) {
