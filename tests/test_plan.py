@@ -126,9 +126,8 @@ def test_shifted_base(dtype: torch.dtype, layout: str) -> None:
 @pytest.mark.parametrize(
     ("n", "threads", "loads", "segments"),
     [
-        *((2**7, 32, 1, 1), (2**12, 256, 4, 1), (2**13, 512, 4, 1), (2**14, 1024, 4, 1), (2**14 + 1, 64, 4, 17)),
-        *((2**15, 64, 4, 32), (2**15 + 1, 128, 4, 17), (2**16, 128, 4, 32), (2**16 + 1, 256, 4, 17)),
-        *((2**17, 256, 4, 32), (2**20, 256, 4, 256)),
+        *((2**7, 32, 1, 1), (2**12, 256, 4, 1), (2**13, 512, 4, 1), (2**14, 1024, 4, 1), (2**14 + 1, 64, 8, 9)),
+        *((2**16, 64, 8, 32), (2**16 + 1, 128, 8, 17), (2**17, 128, 8, 32), (2**17 + 1, 256, 8, 17)),
     ],
 )
 def test_blocks_for_little_from_a_shifted_base(n: int, threads: int, loads: int, segments: int) -> None:
@@ -144,8 +143,8 @@ def test_small_full_sums_take_one_block(n: int) -> None:
 @pytest.mark.parametrize(
     ("n", "threads", "segments"),
     [
-        *((2**14 + 1, 64, 9), (2**16, 64, 32), (2**16 + 1, 128, 17), (2**18, 128, 64)),
-        *((2**18 + 1, 256, 33), (2**21, 256, 256), (2**21 + 1, 512, 129)),
+        *((2**14 + 1, 64, 9), (2**16, 64, 32), (2**16 + 1, 128, 17), (2**17, 128, 32)),
+        *((2**17 + 1, 256, 17), (2**21, 256, 256), (2**21 + 1, 512, 129)),
     ],
 )
 def test_middle_full_sums_take_few_small_blocks(n: int, threads: int, segments: int) -> None:
@@ -913,7 +912,8 @@ def test_more_than_a_wave_of_columns_that_begin_within_a_line(shape: tuple[int, 
     ("shape", "dim", "prefetching"),
     [
         ((2**14,), None, 0),  # one block
-        ((2**18,), None, 8 * H200),
+        ((2**17,), None, 8 * H200),
+        ((2**18,), None, 4 * H200),
         ((2**20,), None, 4 * H200),
         ((2**21,), None, 4 * H200),
         ((2**21 + 1,), None, 2 * H200),

@@ -23,6 +23,13 @@ inline unsigned blocks_for(int64_t work, int64_t a_block) {
   return static_cast<unsigned>((work + a_block - 1) / a_block);
 }
 
+/// ShiftedBy, as sources are given to kernels.
+template <int kWords>
+struct By {
+  template <typename In, typename Acc, int kLoads>
+  using Source = ShiftedBy<In, Acc, kLoads, kWords>;
+};
+
 /// Plans as kernels, for one triple of types. Each function launches if the plan asks for its kernel.
 template <typename In, typename Acc, typename Out>
 class Launcher {
@@ -83,26 +90,69 @@ class Launcher {
     return grid<Source, grid_threads(kLayout), grid_loads(kLayout, sizeof(Acc)), true>();
   }
 
-  /// The shapes of little of one output, in one run. LeastSource: of up to 512 loads.
-  template <Layout kLayout, template <typename, typename, int> typename Source,
+  /// The shapes of one output, in one run, that a block takes. LeastSource: of up to 512 loads.
+  template <template <typename, typename, int> typename Source,
             template <typename, typename, int> typename LeastSource = Source>
-  bool little_run() const {
-    constexpr int kSmall = small_grid_loads(kLayout, sizeof(In), sizeof(Acc));
+  bool run_block() const {
     return block<LeastSource, 32, 1, false>() || block<LeastSource, 32, 2, false>() ||
            block<LeastSource, 128, 1, false>() || block<LeastSource, 256, 1, false>() ||
            block<LeastSource, 256, 2, false>() || block<Source, 256, 4, false>() || block<Source, 512, 4, false>() ||
-           block<Source, 1024, 4, false>() || grid<Source, 64, kSmall, false>() || grid<Source, 128, kSmall, false>() ||
-           grid<Source, 256, kSmall, false>();
+           block<Source, 1024, 4, false>();
   }
 
-  /// The shapes of rows of one run that are many, or one that is not little.
+  /// Those of one output, in one run, that takes more, but not much.
+  template <Layout kLayout, template <typename, typename, int> typename Source>
+  bool run_small_grid() const {
+    constexpr int kLoads = small_grid_loads(kLayout, sizeof(In), sizeof(Acc), true);
+    return grid<Source, 64, kLoads, false>() || grid<Source, 128, kLoads, false>() ||
+           grid<Source, 256, kLoads, false>();
+  }
+
+  /// That of one output, in one run, of much.
+  template <Layout kLayout, template <typename, typename, int> typename Source>
+  bool run_grid() const {
+    return grid<Source, grid_threads(kLayout), grid_loads(kLayout, sizeof(Acc)), false>();
+  }
+
+  /// Those two of a run that begins kWords * 4 bytes, or of smaller elements somewhat more, behind a multiple of 16.
+  template <int kWords>
+  bool shifted_by() const {
+    if constexpr (kWords * 4 % sizeof(In) != 0 || (kWords == 0 && sizeof(In) >= 4)) {
+      return false;  // no run does
+    } else if constexpr (knows_shift_of_little(sizeof(In), sizeof(Acc))) {
+      return run_small_grid<Layout::shifted, By<kWords>::template Source>() ||
+             run_grid<Layout::shifted, By<kWords>::template Source>();
+    } else {
+      return run_grid<Layout::shifted, By<kWords>::template Source>();
+    }
+  }
+
+  /// The same of any shifted run.
+  bool shifted_run() const {
+    if constexpr (!knows_shift_of_little(sizeof(In), sizeof(Acc))) {
+      if (run_small_grid<Layout::shifted, Shifted>()) return true;
+    }
+    if constexpr (!knows_shift(sizeof(In), sizeof(Acc))) return run_grid<Layout::shifted, Shifted>();
+    switch (reinterpret_cast<uintptr_t>(data()) % kLoadBytes / 4) {
+      case 0:
+        return shifted_by<0>();
+      case 1:
+        return shifted_by<1>();
+      case 2:
+        return shifted_by<2>();
+      default:
+        return shifted_by<3>();
+    }
+  }
+
+  /// The shapes of several rows of one run.
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool run_rows() const {
     constexpr int kLoads = grid_loads(kLayout, sizeof(Acc));
-    constexpr int kSmall = small_grid_loads(kLayout, sizeof(In), sizeof(Acc));
-    return warp<Source, 2>() || warp<Source, 4>() || warp<Source, 8>() || grid<Source, 512, kLoads, false>() ||
-           block<Source, 512, 2, true>() || block<Source, 512, 4, true>() || block<Source, 512, kLoads, true>() ||
-           grid<Source, 128, kSmall, true>() || grid<Source, grid_threads(kLayout), kLoads, true>();
+    constexpr int kSmall = small_grid_loads(kLayout, sizeof(In), sizeof(Acc), false);
+    return warp<Source, 2>() || warp<Source, 4>() || warp<Source, 8>() || block<Source, 512, 2, true>() ||
+           block<Source, 512, 4, true>() || block<Source, 512, kLoads, true>() || grid<Source, 128, kSmall, true>() ||
+           grid<Source, grid_threads(kLayout), kLoads, true>();
   }
 
   template <int kN>
@@ -457,11 +507,12 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
   if (l.plan.family == Family::columns) return launch_columns<In, Acc, Out>(l, stream);
   switch (l.plan.layout) {
     case Layout::aligned:
-      return status(kernel.template little_run<Layout::aligned, Aligned>() ||
-                    kernel.template run_rows<Layout::aligned, Aligned>());
+      return status(
+          kernel.template run_block<Aligned>() || kernel.template run_small_grid<Layout::aligned, Aligned>() ||
+          kernel.template run_grid<Layout::aligned, Aligned>() || kernel.template run_rows<Layout::aligned, Aligned>());
     case Layout::shifted:
       if constexpr (sizeof(In) <= kLargestShifted) {
-        return status(kernel.template little_run<Layout::shifted, Shifted, ShiftedLittle>() ||
+        return status(kernel.template run_block<Shifted, ShiftedLittle>() || kernel.shifted_run() ||
                       kernel.template run_rows<Layout::shifted, Shifted>());
       }
       break;

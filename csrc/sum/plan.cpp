@@ -156,7 +156,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     const int64_t tiles = ceil_power(ceil_div(loads, grid.threads * grid.loads));
     if (tiles <= kMaxTiles) return plan(grid, tiles, 1);
   }
-  const int small_loads = small_grid_loads(layout, p.element_size, p.accumulate_size);
+  const int small_loads = small_grid_loads(layout, p.element_size, p.accumulate_size, p.outputs == 1);
   if (every_shape && p.outputs > 1) {
     // (200, 20000) takes 6.7 us in five blocks of (128, 8) for each output, 8.6 in two of (512, 8) (H200).
     constexpr int kThreads = 128;
@@ -164,17 +164,19 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     if (p.outputs * loads <= int64_t{1} << 20 && blocks <= kThreads) return plan({kThreads, small_loads}, 1, blocks);
   } else if (every_shape) {
     // The smallest block that holds the input wins up to 2^14 float32 elements: 2.79 us behind an add_, 8 blocks of
-    // (64, 8) 3.21. At 2^15 these, 16 of them, take 3.21 and 1.55 in a row, one block 3.16 and 1.98 (H200).
+    // (64, 8) 3.21. At 2^15 these, 16 of them, take 3.21 and 1.55 in a row, one block 3.16 and 1.98. Of a shifted run
+    // of other than 4 bytes, of which a block has more to hand on, it is no faster than these behind an add_ where it
+    // is full, and slower in a row: 2^13 float64 1.92 and 1.76 us, 2^15 float16 1.82 and 1.73 (H200).
     for (const auto [threads, u] :
          {Shape{32, 1}, {32, 2}, {128, 1}, {256, 1}, {256, 2}, {256, 4}, {512, 4}, {1024, 4}}) {
+      if (loads > 3072 && layout == Layout::shifted && p.element_size != 4) break;
       if (loads <= int64_t{threads} * u) return plan({threads, u}, 1, 1);
     }
     // Beyond, small blocks, of which the last one then collects with one load a lane. H200, float32 in a row: 2^16
     // takes 1.56 us (kernels alone) in 32 blocks of (64, 8), 1.61 in 16 of (128, 8); 2^17 1.73 in 64 and 1.64 in 32;
-    // 2^19 2.19 in 128 of (128, 8), 2.15 in 64 of (256, 8). Of a shifted run, whose warps take half as much, 32 of
-    // (256, 4) before 64 of (128, 4), as one warp collects them: 2^17 2.00 and 2.04, aligned 1.85 (H100).
-    const int most_of_128 = layout == Layout::shifted ? 32 : 64;
-    for (const auto [threads, most] : {std::pair{64, 32}, {128, most_of_128}, {256, 256}}) {
+    // 2^19 2.19 in 128 of (128, 8), 2.15 in 64 of (256, 8). Up to 32, as one warp collects them: 2^18 from memory 2.18
+    // in 64 of (128, 8), 2.10 in 32 of (256, 8).
+    for (const auto [threads, most] : {std::pair{64, 32}, {128, 32}, {256, 256}}) {
       const int64_t blocks = ceil_div(loads, threads * small_loads);
       if (blocks <= most) return plan({threads, small_loads}, 1, blocks);
     }

@@ -166,11 +166,25 @@ constexpr int grid_loads(Layout layout, int accumulate_size) {
   return is_single(layout) && accumulate_size <= 4 ? 16 : 8;
 }
 
-/// The same in small blocks: 4 where a chunk is more than loads and additions, of a shifted run (H200, float32 in a
-/// row: 2^15 1.70 us, with 8 1.79; 2^16 1.73 and 1.79; 2^18 2.00 and 1.96) or of float8 (2^18 1.66 and 1.76).
-constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_size) {
+/// Whether a shifted run of one output is summed by kernels that know how many parts of 4 bytes it skips.
+constexpr bool knows_shift(int element_size, int accumulate_size) {
+  return element_size == accumulate_size ? element_size >= 4 : element_size == 2 && accumulate_size == 4;
+}
+
+/// The same of little data. Of 2 bytes a lane has more to hand on than loads can hide, whichever way: off by one 2^17
+/// float16 2.02 us with 8 loads, 1.79 with 4 and any shift (H200).
+constexpr bool knows_shift_of_little(int element_size, int accumulate_size) {
+  return element_size == accumulate_size && element_size >= 4;
+}
+
+/// The same in small blocks: 4 where a chunk is more than loads and additions, of a shifted run unless its shift is
+/// known (H200, float32 in a row: 2^15 1.70 us, with 8 1.79; 2^16 1.73 and 1.79; 2^18 2.00 and 1.96) or of float8 (2^18
+/// 1.66 and 1.76).
+constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_size, bool one_output) {
   const bool float8 = element_size == 1 && accumulate_size == 4;
-  return layout == Layout::shifted || float8 ? 4 : grid_loads(layout, accumulate_size);
+  const bool hands_on =
+      layout == Layout::shifted && !(one_output && knows_shift_of_little(element_size, accumulate_size));
+  return hands_on || float8 ? 4 : grid_loads(layout, accumulate_size);
 }
 
 /// Single elements that a lane has in flight where a block takes all of an output at once: no block comes after it.
