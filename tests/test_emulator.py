@@ -13,6 +13,7 @@ from torch.utils import cpp_extension
 ROOT = Path(__file__).parent.parent
 CSRC = ROOT / "csrc"
 DRIVER = ROOT / "tests/sanitizer/sum_driver.cu"
+EMULATOR = ROOT / "tests/emulator"
 SANITIZE = "-fsanitize=address"
 # -fno-extern-tls-init: the shared memory that is declared in one file and defined in another needs no constructor.
 FLAGS = f"-std=c++20 -w -ffp-contract=off -fno-extern-tls-init {SANITIZE} -include emulator.h -x c++ -c".split()
@@ -24,9 +25,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if cpp_extension.CUDA_HOME is None or shutil.which("g++") is None:
         pytest.skip("no g++, or no CUDA headers")
     folder = tmp_path_factory.mktemp("emulator")
-    headers = [f"-I{path}" for path in (ROOT / "tests/emulator", CSRC, Path(cpp_extension.CUDA_HOME, "include"))]
-    kernels = ROOT / "tests/emulator/kernels.cpp"
-    sources = [kernels, DRIVER, CSRC / "sum/plan.cpp", CSRC / "sum/sum_kernels.cu", ROOT / "tests/emulator/emulator.cpp"]
+    headers = [f"-I{path}" for path in (EMULATOR, CSRC, Path(cpp_extension.CUDA_HOME, "include"))]
+    kernels = EMULATOR / "kernels.cpp"
+    sources = [kernels, DRIVER, CSRC / "sum/plan.cpp", CSRC / "sum/sum_kernels.cu", EMULATOR / "emulator.cpp"]
 
     def compile_one(source: Path) -> Path:
         compiled = folder / f"{source.stem}.o"
