@@ -132,16 +132,19 @@ class Launcher {
     if constexpr (!knows_shift_of_little(sizeof(In), sizeof(Acc))) {
       if (run_small_grid<Layout::shifted, Shifted>()) return true;
     }
-    if constexpr (!knows_shift(sizeof(In), sizeof(Acc))) return run_grid<Layout::shifted, Shifted>();
-    switch (reinterpret_cast<uintptr_t>(data()) % kLoadBytes / 4) {
-      case 0:
-        return shifted_by<0>();
-      case 1:
-        return shifted_by<1>();
-      case 2:
-        return shifted_by<2>();
-      default:
-        return shifted_by<3>();
+    if constexpr (knows_shift(sizeof(In), sizeof(Acc))) {
+      switch (reinterpret_cast<uintptr_t>(data()) % kLoadBytes / 4) {
+        case 0:
+          return shifted_by<0>();
+        case 1:
+          return shifted_by<1>();
+        case 2:
+          return shifted_by<2>();
+        default:
+          return shifted_by<3>();
+      }
+    } else {
+      return run_grid<Layout::shifted, Shifted>();
     }
   }
 
