@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -49,13 +50,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="no GPU"))
 
 
+def folder_of_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return one that all workers of pytest-xdist share."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
 @pytest.fixture(autouse=True)
 def turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Among the workers of pytest-xdist a test marked `alone` waits for those that run, and holds up all others."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
-    shared = tmp_path_factory.getbasetemp().parent  # by the workers of a run
+    shared = folder_of_run(tmp_path_factory)
     how = fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH
     with (shared / "room").open("w") as room:
         with (shared / "gate").open("w") as gate:
@@ -76,10 +83,7 @@ torch._inductor.aoti_load_package(package)(torch.ones(2, 2))
 @pytest.fixture(scope="session")
 def aot_inductor(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Skip where PyTorch cannot run what AOTInductor makes of a model without our operators: some builds crash."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # one of the workers finds out for all
-    with (folder / "aot_inductor").open("a+") as file:
+    with (folder_of_run(tmp_path_factory) / "aot_inductor").open("a+") as file:  # one worker finds out for all
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         exit_code = file.read()

@@ -128,11 +128,25 @@ def test_shifted_base(dtype: torch.dtype, layout: str) -> None:
     [
         *((2**7, 32, 1, 1), (2**12, 256, 4, 1), (2**13, 512, 4, 1), (2**14, 1024, 4, 1), (2**14 + 1, 64, 8, 9)),
         *((2**16, 64, 8, 32), (2**16 + 1, 128, 8, 17), (2**17, 128, 8, 32), (2**17 + 1, 256, 8, 17)),
+        *((2**15, 64, 8, 16), (2**15 + 1, 64, 8, 17), (2**20, 256, 8, 128)),
     ],
 )
 def test_blocks_for_little_from_a_shifted_base(n: int, threads: int, loads: int, segments: int) -> None:
     p = plan(torch.empty(n + 1)[1:])
     assert (p.layout, p.threads, p.loads, p.tiles, p.segments) == ("shifted", threads, loads, 1, segments)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "loads"), [(torch.float64, 8), (torch.int64, 8), (torch.float16, 4), (torch.int8, 4)], ids=str
+)
+def test_no_full_block_from_a_shifted_base(dtype: torch.dtype, loads: int) -> None:
+    """But of 4 bytes an element: of 1024 threads it is three quarters full at most."""
+    group = 16 // dtype.itemsize
+    block = plan(torch.empty(3072 * group + 1, dtype=dtype)[1:])
+    assert (block.layout, block.threads, block.segments) == ("shifted", 1024, 1)
+    grid = plan(torch.empty(3072 * group + 2, dtype=dtype)[1:])
+    assert (grid.layout, grid.threads, grid.loads) == ("shifted", 64, loads)
+    assert grid.segments == 3072 // (64 * loads) + 1
 
 
 @pytest.mark.parametrize("n", [1, 2**6, 2**12, 2**14])
