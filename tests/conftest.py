@@ -31,10 +31,10 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 
 @pytest.fixture
 def short_timings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of what a benchmark does with its figures, whatever they are."""
     from reduce_ops import measure
+    from support import SHORT_RUN_SECONDS
 
-    monkeypatch.setattr(measure, "RUN_SECONDS", 0.01)
+    monkeypatch.setattr(measure, "RUN_SECONDS", SHORT_RUN_SECONDS)
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest without xdist does not know it

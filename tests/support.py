@@ -22,6 +22,9 @@ from reduce_ops import LADDER, Rung
 
 ROOT = Path(__file__).resolve().parent.parent
 
+SHORT_RUN_SECONDS = 0.01
+"""measure.RUN_SECONDS in tests of what a benchmark does with its figures, whatever they are."""
+
 DTYPES = (
     torch.bool,
     torch.uint8,

@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 
 from reduce_ops import LADDER, bench_dims, bench_exact, bench_ladder, bench_sum, exact_value, measure
 from reduce_ops.__main__ import main
+from support import SHORT_RUN_SECONDS
 
 pytestmark = pytest.mark.usefixtures("short_timings")
 
@@ -29,10 +30,10 @@ NAMES = [rung.name for rung in LADDER] + ["torch.sum"]
 
 
 # python -m reduce_ops, with short_timings.
-RUN = """
+RUN = f"""
 import runpy
 from reduce_ops import measure
-measure.RUN_SECONDS = 0.01
+measure.RUN_SECONDS = {SHORT_RUN_SECONDS}
 runpy.run_module("reduce_ops", run_name="__main__", alter_sys=True)
 """
 

@@ -15,6 +15,7 @@ import torch
 
 from reduce_ops import bench_exact, bench_sum, measure, pictures, report
 from reduce_ops.__main__ import main
+from support import SHORT_RUN_SECONDS
 
 pytestmark = pytest.mark.usefixtures("short_timings")
 
@@ -28,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bench") / "report"
     arguments = ["--n", "1500", "--rungs", "v0,v1", "--json", str(folder.parent / "figures.json")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "RUN_SECONDS", 0.01)  # as short_timings, which lasts for one test
+        patch.setattr(measure, "RUN_SECONDS", SHORT_RUN_SECONDS)  # as short_timings, which lasts for one test
         assert main(["bench", *arguments, "--report", str(folder), "--compare", str(H200)]) == 0
     return folder
 
