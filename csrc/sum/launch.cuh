@@ -119,10 +119,10 @@ class Launcher {
   bool shifted_by() const {
     if constexpr (kWords * 4 % sizeof(In) != 0 || (kWords == 0 && sizeof(In) >= 4)) {
       return false;  // no run does
-    } else if constexpr (knows_shift_of_little(sizeof(In), sizeof(Acc))) {
-      return run_small_grid<Layout::shifted, By<kWords>::template Source>() ||
-             run_grid<Layout::shifted, By<kWords>::template Source>();
     } else {
+      if constexpr (knows_shift_of_little(sizeof(In), sizeof(Acc))) {
+        if (run_small_grid<Layout::shifted, By<kWords>::template Source>()) return true;
+      }
       return run_grid<Layout::shifted, By<kWords>::template Source>();
     }
   }
