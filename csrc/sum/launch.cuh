@@ -601,7 +601,7 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
 }
 
 // One of these for each sum_kernels_<type>.cu.
-cudaError_t launch_float16(const Launch& l, cudaStream_t stream);  // float16 and bfloat16, added in float32
+cudaError_t launch_float16(const Launch& l, cudaStream_t stream);  // from or to float16 and bfloat16
 cudaError_t launch_float32(const Launch& l, cudaStream_t stream);
 cudaError_t launch_float64(const Launch& l, cudaStream_t stream);
 cudaError_t launch_int64(const Launch& l, cudaStream_t stream);

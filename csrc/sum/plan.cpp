@@ -1646,10 +1646,9 @@ LetNext let_next(const Problem& p, const Plan& plan, int multiprocessors) {
 
 bool have_room(const Problem& p, int64_t window) {
   const int64_t nodes = nodes_of(p, window);
-  const int64_t unrounded = p.element_size < p.accumulate_size ? 1 : 0;
   const int64_t input = (reach(p.kept) + reach(p.reduced) + 1) * p.element_size;
   const int64_t most = std::max(kScratchBytes, input / 100) / p.accumulate_size;
-  return p.outputs <= most / (nodes + unrounded) && p.outputs <= (int64_t{1} << 31) / nodes;
+  return p.outputs <= most / nodes && p.outputs <= (int64_t{1} << 31) / nodes;
 }
 
 bool are_interleaved(const Problem& p, int64_t rows) {

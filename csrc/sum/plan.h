@@ -17,8 +17,8 @@ enum class Kernels {
   every,    // the common dtypes: every family
   rows,     // the others: rows of every layout but pitched, columns
   columns,  // 16-bit floats whose sums are not rounded yet: columns, narrow ones too, and rows as below
-  few,  // elements that are converted to another dtype, and uint16 and uint32, which torch.sum does not take on a GPU:
-        // aligned and strided rows in a few shapes, single columns
+  few,  // elements that are converted to another dtype, uint16 and uint32, which torch.sum does not take on a GPU, and
+        // sums of 16-bit floats that are rounded last: aligned and strided rows in a few shapes, single columns
 };
 
 /// What is summed: for each of the `outputs` indices of the kept dimensions, n elements.
@@ -129,9 +129,8 @@ inline bool lines_of_all(const Problem& p, int first, Strides& lines) {
 /// Nodes of an output, if they have so many leaves.
 inline int64_t nodes_of(const Problem& p, int64_t window) { return (p.n + window - 1) / window; }
 
-/// Whether the nodes of such windows, and sums that are still to be rounded, take no more memory than a step in between
-/// may, and are fewer than 2^31, for there are fewer blocks. Elements that several indices share, as in an expanded
-/// tensor, count once.
+/// Whether the nodes of such windows take no more memory than a step in between may, and are fewer than 2^31, for there
+/// are fewer blocks. Elements that several indices share, as in an expanded tensor, count once.
 bool have_room(const Problem& p, int64_t window);
 
 /// Whether rows of so many loads a lane may be permuted. Those of two are all there is room for in 32 registers: with

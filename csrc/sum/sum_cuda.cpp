@@ -26,8 +26,8 @@ at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& 
 /// A sum whose order runs across memory, such as that of all of x.t(), as matrices whose rows, of a power of two of
 /// elements, follow each other in that order, so that row sums are nodes of the tree and can be taken by the kernels of
 /// columns: a view of self with the kept dimensions, those of an output's nodes, and rows. Nothing if self is not like
-/// that. Nothing either, but of interleaved columns, if there are several outputs, or if sums are rounded and it is not
-/// too much for other plans: that takes a launch more, and 1178 random layouts of 16 bits 1.03 times as long (H200).
+/// that. Nothing either, but of interleaved columns, if there are several outputs, or of 16 bits unless it is too much
+/// for other plans, by which 1178 random layouts are 1.03 times as fast (H200).
 std::optional<at::Tensor> rows_across_memory(const at::Tensor& self, const Problem& p) {
   const Strides& r = p.reduced;
   if (r.dims < 2) return std::nullopt;
@@ -69,18 +69,6 @@ void copy(const at::Tensor& self, at::Tensor result) {
   }
 }
 
-void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
-                   int multiprocessors);
-
-/// The last launch of a sum in two: of nodes, which are sums themselves.
-void sum_nodes(const at::Tensor& nodes, DimSet reduced, const at::Tensor& result, int multiprocessors) {
-  const at::ScalarType accumulate = nodes.scalar_type();
-  if (result.scalar_type() == accumulate) return sum_with_plan(nodes, reduced, accumulate, result, multiprocessors);
-  const at::Tensor sums = empty(result.sizes(), accumulate, nodes);
-  sum_with_plan(nodes, reduced, accumulate, sums, multiprocessors);
-  result.copy_(sums);
-}
-
 /// SumInto with the plan for a GPU of `multiprocessors`; 0: of this one.
 void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
                    int multiprocessors) {
@@ -102,7 +90,7 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
     const int64_t dims = rows->dim() - 1;
     const at::Tensor nodes = empty(rows->sizes().slice(0, dims), accumulate, self);
     sum_with_plan(*rows, DimSet().set(dims), accumulate, nodes, multiprocessors);
-    return sum_nodes(nodes, DimSet().set() << l.problem.kept.dims, result, multiprocessors);
+    return sum_with_plan(nodes, DimSet().set() << l.problem.kept.dims, accumulate, result, multiprocessors);
   }
   l.plan = make_plan(l.problem, multiprocessors);
   TORCH_CHECK(l.plan.segments > 0, "sum: self has ", l.problem.n, " elements for each of ", l.problem.outputs,
@@ -121,7 +109,7 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
   const at::Tensor nodes = empty({l.problem.outputs, nodes_of(l.problem, l.plan.window)}, accumulate, self);
   l.result = nodes.mutable_data_ptr();
   C10_CUDA_CHECK(launch(l, stream));
-  sum_nodes(nodes, DimSet().set(1), result, multiprocessors);
+  sum_with_plan(nodes, DimSet().set(1), accumulate, result, multiprocessors);
 }
 
 void sum_cuda(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {

@@ -2,11 +2,16 @@
 #include "sum/sum_kernels.h"
 
 namespace reduce_ops::sum {
+namespace {
+
+bool has_16_bits(Type type) { return type == Type::float16 || type == Type::bfloat16; }
+
+}  // namespace
 
 cudaError_t launch(const Launch& l, cudaStream_t stream) {
   switch (l.accumulate) {
     case Type::float32:
-      return l.in == Type::float16 || l.in == Type::bfloat16 ? launch_float16(l, stream) : launch_float32(l, stream);
+      return has_16_bits(l.in) || has_16_bits(l.out) ? launch_float16(l, stream) : launch_float32(l, stream);
     case Type::float64:
       return launch_float64(l, stream);
     case Type::int64:

@@ -15,7 +15,7 @@ namespace reduce_ops::sum {
 struct Launch {
   Type in;
   Type accumulate;
-  Type out;  // `accumulate`, or `in` where that is float16 or bfloat16
+  Type out;  // `accumulate`, or float16 or bfloat16: `in`, or that of an earlier launch
   const void* data;
   Problem problem;
   Plan plan;
