@@ -200,8 +200,12 @@ def test_neighbouring_threads_take_neighbouring_elements_of_permuted_dimensions(
         ((8, 81, 7876), "lines", 96, 32),
         ((3, 81, 7876), "lines", 32, 32),
         ((2000, 81, 201), "lines", 256, 32),
-        ((2000, 81, 200), "staged_tiles", 32, 32),
-        ((2000, 81, 32), "staged_tiles", 64, 64),
+        ((2001, 81, 200), "staged_tiles", 32, 32),
+        ((2001, 81, 32), "staged_tiles", 64, 64),
+        ((2000, 81, 200), "word_tiles", 128, 1024),
+        ((2000, 81, 100), "word_tiles", 128, 512),
+        ((2000, 81, 22), "word_tiles", 128, 256),
+        ((64, 81, 1200), "word_tiles", 16, 128),
         ((2000, 81, 31), "staged_tiles", 64, 64),
         ((2000, 81, 2), "staged_tiles", 512, 512),
         ((184, 81, 15), "staged_tiles", 32, 32),
@@ -282,7 +286,9 @@ def test_some_windows_have_room(dtype: torch.dtype, mib: int) -> None:
     for length in range(8, 600):
         lines = mib * 2**20 // dtype.itemsize // length
         if lines * length < 2**31:
-            assert plan(meta(length, lines, dtype=dtype).t()).family in ("lines", "staged_tiles", "boxes"), length
+            assert plan(meta(length, lines, dtype=dtype).t()).family in (
+                *("lines", "word_tiles", "staged_tiles", "boxes"),
+            ), length
 
 
 @pytest.mark.parametrize(
@@ -604,12 +610,12 @@ def test_lines_are_staged_where_they_lie_in_runs() -> None:
 @pytest.mark.parametrize(
     ("dtype", "length", "lines", "turn"),
     [
-        (torch.bfloat16, 150, 50_000, None),
-        (torch.float32, 200, 50_000, None),
-        (torch.float64, 200, 5000, None),
-        (torch.bfloat16, 300, 250_000, None),  # 143 MiB
-        (torch.float32, 72, 200, 50),
-        (torch.float64, 150, 200, 50),
+        (torch.bfloat16, 150, 50_001, None),
+        (torch.float32, 200, 50_001, None),
+        (torch.float64, 200, 5001, None),
+        (torch.bfloat16, 300, 250_001, None),  # 143 MiB
+        (torch.float32, 72, 200, 51),
+        (torch.float64, 150, 200, 51),
     ],
     ids=str,
 )
@@ -617,6 +623,35 @@ def test_longer_lines_are_walked_along(dtype: torch.dtype, length: int, lines: i
     for longer, family in ((0, "staged_tiles"), (1, "lines")):
         shape = (length + longer, lines) if turn is None else (lines, length + longer, turn)
         assert plan(meta(*shape, dtype=dtype).transpose(-2, -1)).family == family, longer
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64, torch.complex64], ids=str)
+def test_tiles_of_words_side_by_side(dtype: torch.dtype) -> None:
+    """Of lines that begin at multiples of 16 bytes, of an even length that is neither short nor long."""
+    word = 16 // dtype.itemsize
+
+    def family(images: int, pixels: int, channels: int, gap: int = 0) -> str:
+        x = meta(images, pixels, channels + gap, dtype=dtype)[..., :channels].transpose(1, 2)
+        return plan(x).family
+
+    assert family(300, 196, 8 * word) == "word_tiles"
+    assert family(300, 196, 8 * word, gap=word) == "word_tiles"
+    assert family(300, 196, 8 * word + 1) != "word_tiles"
+    assert family(300, 196, 8 * word, gap=1) != "word_tiles"
+    longest = 1600 if dtype.itemsize == 2 else 1200
+    for pixels, is_of_words in ((12, False), (14, True), (195, False), (longest, True), (longest + 2, False)):
+        assert (family(3000, pixels, 8 * word) == "word_tiles") == is_of_words, pixels
+    memory = meta(300 * 196 * 8 * word + word, dtype=dtype)
+    for offset in (0, 1, word):
+        x = memory[offset:].as_strided((300, 8 * word, 196), (196 * 8 * word, 1, 8 * word))
+        assert (plan(x).family == "word_tiles") == (offset != 1), offset
+    assert plan(meta(9000, 20, 16 * word, dtype=dtype).transpose(1, 2), [1, 2]).family != "word_tiles"  # little each
+
+
+def test_rows_of_words_below_each_other_are_a_node() -> None:
+    for pixels, rows in ((98, 2), (100, 4), (200, 8), (784, 8)):
+        p = plan(meta(300, pixels, 64).transpose(1, 2))
+        assert (p.family, p.loads, p.window) == ("word_tiles", rows, rows * p.tiles)
 
 
 def test_integers_have_no_order() -> None:
@@ -1092,6 +1127,13 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.window & (p.window - 1) == 0
         assert 32 <= p.window <= 32 * p.loads
         assert math.prod(p.ranges) * x.element_size() <= p.shared <= 44 * 2**10
+    elif p.family == "word_tiles":
+        assert n >= 4096
+        assert p.threads in (128, 256)
+        assert p.window == p.loads * p.tiles
+        assert p.loads in (2, 4, 8)
+        assert p.tiles & (p.tiles - 1) == 0
+        assert 16 <= p.tiles <= 512 // x.element_size()
     elif p.family in ("staged_tiles", "tiles"):
         assert n >= 512
         assert p.threads in (64, 128, 256)
@@ -1106,7 +1148,7 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
     else:
         assert p.family == "tiny_rows"
         assert n == p.width <= 8
-    assert (p.window > 0) == (p.family in ("lines", "staged_tiles", "tiles", "boxes"))
+    assert (p.window > 0) == (p.family in ("lines", "word_tiles", "staged_tiles", "tiles", "boxes"))
     if p.window > 0:
         nodes = outputs * math.ceil(n / p.window) * accumulated
         assert nodes <= max(7 * 2**20, math.prod(shape) * dtype.itemsize / 100)

@@ -621,6 +621,7 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], int | tuple[int, ...], Callable[[torch
     "transposed": ((257, 50), 1, lambda x: x.t()),
     "across": ((10, 30, 2, 1000), (0, 1, 3), lambda x: x.permute(3, 1, 2, 0)),
     "across, short": ((5, 430, 7, 40), (1, 2, 3), lambda x: x.transpose(2, 3)),
+    "across, in words": ((2, 3, 20, 40), (0, 1, 2, 3), lambda x: x.permute(1, 0, 3, 2)),
     "across, apart": ((1850, 3, 200), (0, 1, 2), lambda x: x[..., ::2].transpose(1, 2)),
     "across, in boxes": ((3, 30_000, 7), (0, 2), lambda x: x.permute(1, 2, 0)),
     "across, in pixels": ((7, 1536, 3), (0, 1, 2), lambda x: x.transpose(1, 2)),
@@ -640,7 +641,7 @@ def test_layouts_are_of_every_family() -> None:
     rows = {p.layout for p in plans if p.family == "rows"}
     assert families == {
         *("rows", "tiny_rows", "small_rows", "staged_rows", "columns", "few_rows", "narrow_columns"),
-        *("lines", "staged_tiles", "tiles", "boxes"),
+        *("lines", "word_tiles", "staged_tiles", "tiles", "boxes"),
     }
     assert rows == {"aligned", "shifted", "runs", "split", "pitched", "strided"}
 

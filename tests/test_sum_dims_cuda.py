@@ -460,6 +460,30 @@ def test_tiles_of_any_layout(kind: Kind, dtype: torch.dtype) -> None:
         assert_taken_by("staged_tiles", kind, dtype, offset)
 
 
+WORDS = {
+    "all": Kind((37, 0, 40), None, lambda x: x.transpose(1, 2)),
+    "tiles of lines of several images": Kind((601, 0, 24), None, lambda x: x.transpose(1, 2)),
+    "a last tile of some lines": Kind((0, 1000), None, lambda x: x.t()),
+    "several outputs": Kind((5, 90, 0, 40), (1, 2, 3), lambda x: x.transpose(2, 3)),
+    "permuted outputs": Kind((90, 5, 0, 3, 40), (2, 3, 4), lambda x: x.permute(3, 1, 0, 4, 2)),
+    "gaps between rows": Kind((90, 0, 56), None, lambda x: x[..., 8:48].transpose(1, 2)),
+    "more dimensions": Kind((2, 30, 0, 40), None, lambda x: x.permute(1, 0, 3, 2)),
+    "one image again and again": Kind((1, 0, 40), None, lambda x: x.expand(90, -1, 40).transpose(1, 2)),
+}
+"""Of which 0 stands for the length of a line."""
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.complex64], ids=str
+)
+@pytest.mark.parametrize("length", [18, 20, 24, 98, 100, 784])
+@pytest.mark.parametrize("kind", WORDS.values(), ids=WORDS)
+def test_tiles_of_words(kind: Kind, length: int, dtype: torch.dtype) -> None:
+    """Lines whose parts of 2, 4 and 8 elements are nodes."""
+    shape = tuple(size or length for size in kind.shape)
+    assert_taken_by("word_tiles", Kind(shape, kind.dim, kind.view), dtype, 0)
+
+
 BOXED = {
     "all": Kind((22, 5, 801, 15), None, lambda x: x.permute(3, 1, 2, 0)),
     "all, lines that turn": Kind((4, 3, 1087, 18, 3), None, lambda x: x.permute(3, 2, 1, 4, 0)),

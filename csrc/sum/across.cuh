@@ -9,7 +9,8 @@
 //   every line windows begin at another place, as its first leaf is any; fold_in_phase folds them all the same, without
 //   a branch. A lane finishes the windows that begin in its line with the first elements of the next one.
 //
-// - Short lines (tiles.cuh): a block takes a tile of them in shared memory.
+// - Short lines (tiles.cuh): a block takes a tile of them in shared memory. Where they lie side by side in words of 16
+//   bytes, their parts are folded to nodes on the way (word_tiles.cuh).
 //
 // - What these would read in pieces of sectors: a block copies a box of memory, in runs (boxes.cuh).
 //

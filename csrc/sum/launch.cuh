@@ -16,6 +16,7 @@
 #include "sum/short_rows.cuh"
 #include "sum/sum_kernels.h"
 #include "sum/tiles.cuh"
+#include "sum/word_tiles.cuh"
 
 namespace reduce_ops::sum {
 
@@ -257,6 +258,18 @@ class Launcher {
     return true;
   }
 
+  template <int kRows>
+  bool word_tiles() const {
+    if (p_.family != Family::word_tiles || p_.loads != kRows) return false;
+    const Problem& p = l_.problem;
+    const Across<In, Acc> a = across();
+    const auto tiles = blocks_for(a.lines, a.at_once);
+    const size_t bytes = static_cast<size_t>(a.at_once) * a.length / kRows * sizeof(Acc);
+    start(sum_word_tiles<kRows, In, Acc>, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places,
+          Divisor::of(tiles));
+    return true;
+  }
+
   bool staged_tiles() const {
     if (p_.family != Family::staged_tiles) return false;
     const Problem& p = l_.problem;
@@ -485,6 +498,12 @@ cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
     return cudaErrorInvalidValue;  // integers wrap, and so have no order
   } else {
     const Launcher<In, Acc, Out> kernel(l, stream);
+    if constexpr (sizeof(In) < kLoadBytes) {
+      if (kernel.template word_tiles<2>() || kernel.template word_tiles<4>() ||
+          kernel.template word_tiles<kWordLoads>()) {
+        return status(true);
+      }
+    }
     return status(kernel.lines() || kernel.staged_tiles() || kernel.boxes() || kernel.tiles());
   }
 }
@@ -570,6 +589,7 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
     case Family::rows:
     case Family::columns:
     case Family::lines:
+    case Family::word_tiles:
     case Family::staged_tiles:
     case Family::tiles:
     case Family::boxes:

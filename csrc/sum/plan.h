@@ -50,7 +50,8 @@ enum class Family {
   few_rows,        // columns.cuh, for up to 64 rows, or 8 if not one stride apart, or of permuted outputs
   narrow_columns,  // narrow_columns.cuh: 2 to 32 outputs side by side, in memory without a gap
   lines,           // across.cuh: the order runs across memory, along lines of many elements
-  staged_tiles,    // tiles.cuh: the same along short lines, of which some hundred bytes lie side by side
+  word_tiles,      // word_tiles.cuh: the same along short lines, which lie side by side in words of 16 bytes
+  staged_tiles,    // tiles.cuh: along other short lines, of which some hundred bytes lie side by side
   tiles,           // tiles.cuh: along other short lines
   boxes,           // boxes.cuh: what other families would read in pieces of sectors
 };
@@ -100,9 +101,9 @@ struct Plan {
                    // words of a run
   int vector = 0;  // columns: neighbours a thread
   int loads = 0;   // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows; lines, boxes:
-                   // elements
+                   // elements; word_tiles: rows of words that are a node
   int tiles = 0;   // that many such loads a thread, a power of two; staged_rows: rows of a tile; lines: elements of a
-                   // line that a thread takes, whole windows; staged_tiles, tiles: lines of a tile
+                   // line that a thread takes, whole windows; word_tiles, staged_tiles, tiles: lines of a tile
   int chunk = 0;   // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
   bool anywhere = false;  // columns, few_rows: the neighbours of a thread begin anywhere
   int segments = 0;       // blocks an output, or a block's width of outputs; 0: more than any plan covers
@@ -299,9 +300,12 @@ constexpr int kPart = 16;                // leaves that a thread of a tile folds
 constexpr int kMaxTileBytes = 88 << 10;  // of tiles
 constexpr int kMinStagedRun = 64;        // bytes side by side that are worth copying by words
 static_assert(kMaxTileBytes <= kCounterBytes);
-constexpr int kTileThreads = 256;  // of a tile, at most
-constexpr int kLineThreads = 256;  // of sum_lines
-constexpr int kLineLevels = 4;     // that its windows may have above those of the loads of a lane
+constexpr int kTileThreads = 256;             // of a tile, at most
+constexpr int kWordLoads = 8;                 // in flight in a thread of sum_word_tiles
+constexpr int kMaxWordRun = 512;              // bytes side by side of a tile of words
+constexpr int64_t kWordTileBytes = 48 << 10;  // of its nodes: more of shared memory would have to be asked for
+constexpr int kLineThreads = 256;             // of sum_lines
+constexpr int kLineLevels = 4;                // that its windows may have above those of the loads of a lane
 
 /// Loads of one element that a lane of sum_lines has in flight.
 constexpr int line_loads(int element_size) { return 128 / std::max(element_size, 4); }

@@ -32,6 +32,8 @@ std::string name_of(Family family) {
       return "narrow_columns";
     case Family::lines:
       return "lines";
+    case Family::word_tiles:
+      return "word_tiles";
     case Family::staged_tiles:
       return "staged_tiles";
     case Family::tiles:
