@@ -1,17 +1,17 @@
 // Sums whose order runs across memory, along lines of an even length that lie side by side in words of 16 bytes
 // (across.cuh), such as the channels of images in channels_last.
 //
-// Where a power of two divides the length of lines, it also divides the number of leaves ahead of each, so that all
-// lines are nodes of so many leaves, from their first element on. A thread loads kRows words below each other, of some
-// neighbouring lines each, folds every column of them to a node in registers, and stores the nodes in shared memory as
-// the order has them. There a tile of lines is folded like any other (tiles.cuh).
+// Where a power of two divides the length of lines, it also divides the number of leaves ahead of each. So from its
+// first element on every line is a row of nodes of so many leaves: kRows of them. A thread loads kRows words below each
+// other, folds each column of them, which is a part of one line, to a node in registers, and stores the nodes in shared
+// memory as the order has them. There a tile of lines is folded like any other (tiles.cuh).
 //
 // Why it is faster than to walk along lines: a lane loads 16 bytes at once instead of one element, and each once
 // instead of a fifth of them twice; no line is folded in another phase than its neighbours. Of 2 bytes an element takes
 // 3 instructions, and (256, 512, 28, 28) in channels_last 55 us instead of 97 (H200).
 //
 // What limits it: nodes in shared memory, a half of the elements where lines are twice an odd number long. Of odd lines
-// all elements would be, and nothing is gained.
+// all elements would be, and little is gained.
 
 #pragma once
 
