@@ -17,6 +17,9 @@ EMULATOR = ROOT / "tests/emulator"
 SANITIZE = "-fsanitize=address"
 # -fno-extern-tls-init: the shared memory that is declared in one file and defined in another needs no constructor.
 FLAGS = f"-std=c++20 -w -ffp-contract=off -fno-extern-tls-init {SANITIZE} -include emulator.h -x c++ -c".split()
+# Kernels take longer to compile than to run: with -O0, and calls that check accesses instead of code around each, 39
+# seconds instead of 59, and all sums 11.
+OF_KERNELS = ["-O0", "--param", "asan-instrumentation-with-call-threshold=0"]
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +34,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def compile_one(source: Path) -> Path:
         compiled = folder / f"{source.stem}.o"
-        # Fibers, not sums, are what takes time: kernels are as fast with -O0, and there in less than half of the time.
-        optimize = "-O0" if source == kernels else "-O1"
-        command = ["g++", optimize, *FLAGS, *headers, source, "-o", compiled]
+        how = OF_KERNELS if source == kernels else ["-O1"]
+        command = ["g++", *how, *FLAGS, *headers, source, "-o", compiled]
         subprocess.run(command, check=True)
         return compiled
 

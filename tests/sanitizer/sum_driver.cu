@@ -184,7 +184,7 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
       right = right && std::memcmp(sum.data(), leaves[i].data(), sizeof(Acc)) == 0;
     }
   }
-  std::vector<char> left(kSlotBytes);
+  static std::vector<char> left(kSlotBytes);
   check(cudaMemcpy(left.data(), slots, kSlotBytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
   check(cudaFree(data), "cudaFree");
   check(cudaFree(l.result), "cudaFree");
