@@ -1,6 +1,7 @@
 // package LIBRARY MODEL.pt2 ROWS COLUMNS: runs a model that AOTInductor compiled, on ones, without Python.
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <cstdlib>

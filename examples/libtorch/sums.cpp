@@ -1,7 +1,10 @@
 // sums LIBRARY: calls the operators from C++, on every device there is, forward and backward, without Python.
 
-#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/rand.h>
 
 #include <iostream>
 #include <optional>
@@ -34,7 +37,7 @@ int main(int argc, char** argv) {
   const auto on_each = [&](at::Device device) {
     const at::Tensor leaf = x.to(device).detach().requires_grad_();
     const at::Tensor total = sum.call(leaf, std::nullopt);
-    (total + sum_v7.call(leaf, std::nullopt, 512)).backward();
+    total.add(sum_v7.call(leaf, std::nullopt, 512)).backward();
     const at::Tensor rows = sum_dims.call(leaf.detach(), at::IntArrayRef{1}, /*keepdim=*/false, at::kDouble);
     std::cout << device << ": sum_v7 " << sum_v7.call(leaf.detach(), std::nullopt, 512).item<float>() << ", sum "
               << total.item<float>() << ", first row " << rows[0].item<double>() << ", gradient "
