@@ -142,9 +142,14 @@ class Plan(NamedTuple):
     anywhere: bool
 
 
-def plan(x: torch.Tensor, dim: int | Sequence[int] | None = None, multiprocessors: int = H200) -> Plan:
+def plan(
+    x: torch.Tensor,
+    dim: int | Sequence[int] | None = None,
+    multiprocessors: int = H200,
+    dtype: torch.dtype | None = None,
+) -> Plan:
     """The plan of a sum for a GPU of so many multiprocessors."""
-    return Plan(*torch.ops.reduce._plan(x, dim, multiprocessors=multiprocessors))
+    return Plan(*torch.ops.reduce._plan(x, dim, dtype=dtype, multiprocessors=multiprocessors))
 
 
 def random_values(n: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:

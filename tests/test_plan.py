@@ -287,7 +287,7 @@ def test_some_windows_have_room(dtype: torch.dtype, mib: int) -> None:
         lines = mib * 2**20 // dtype.itemsize // length
         if lines * length < 2**31:
             assert plan(meta(length, lines, dtype=dtype).t()).family in (
-                *("lines", "word_tiles", "staged_tiles", "boxes"),
+                *("lines", "word_tiles", "odd_word_tiles", "staged_tiles", "boxes"),
             ), length
 
 
@@ -642,6 +642,8 @@ def test_tiles_of_words_side_by_side(dtype: torch.dtype) -> None:
     longest = 1600 if dtype.itemsize == 2 else 1200
     for pixels, is_of_words in ((12, False), (14, True), (195, False), (longest, True), (longest + 2, False)):
         assert (family(3000, pixels, 8 * word) == "word_tiles") == is_of_words, pixels
+    for images, pixels, is_of_words in ((3000, 11, False), (3000, 13, True), (300, 1343, True), (300, 1345, False)):
+        assert (family(images, pixels, 64) == "odd_word_tiles") == (is_of_words and dtype.itemsize == 2), pixels
     memory = meta(300 * 196 * 8 * word + word, dtype=dtype)
     for offset in (0, 1, word):
         x = memory[offset:].as_strided((300, 8 * word, 196), (196 * 8 * word, 1, 8 * word))
@@ -653,6 +655,40 @@ def test_rows_of_words_below_each_other_are_a_node() -> None:
     for pixels, rows in ((98, 2), (100, 4), (200, 8), (784, 8)):
         p = plan(meta(300, pixels, 64).transpose(1, 2))
         assert (p.family, p.loads, p.window) == ("word_tiles", rows, rows * p.tiles)
+
+
+@pytest.mark.parametrize(
+    ("images", "pixels", "channels", "lines", "sharing"),
+    [
+        (256, 49, 2048, 256, 1),  # 65536 threads, all at once; half of the rows each would be twice as many
+        (128, 49, 2048, 256, 2),
+        (64, 49, 2048, 128, 4),
+        (32, 49, 512, 0, 0),  # 8192 threads of 12 rows each are too few for the GPU
+        (1024, 25, 512, 256, 1),
+        (256, 197, 1024, 256, 4),
+        (128, 361, 256, 128, 16),
+        (512, 13, 1024, 256, 1),
+    ],
+)
+def test_threads_share_words_of_odd_lines(images: int, pixels: int, channels: int, lines: int, sharing: int) -> None:
+    p = plan(meta(images, pixels, channels, dtype=torch.bfloat16).transpose(1, 2))
+    assert (p.family == "odd_word_tiles") == (sharing > 0)
+    if sharing > 0:
+        assert (p.tiles, p.threads, p.window) == (lines, lines // 8 * sharing, lines)
+
+
+def test_few_odd_lines_leave_most_of_a_tile_empty() -> None:
+    for channels, family in ((56, "lines"), (64, "odd_word_tiles")):
+        assert plan(meta(900, 225, channels, dtype=torch.float16).transpose(1, 2), [1, 2]).family == family
+
+
+@pytest.mark.parametrize(
+    ("shape", "family"),
+    [((64, 196, 256), "word_tiles"), ((64, 225, 256), "odd_word_tiles"), ((64, 4097, 100), "lines")],
+)
+def test_sums_that_are_not_rounded_go_across_memory_too(shape: tuple[int, ...], family: str) -> None:
+    x = meta(*shape, dtype=torch.float16).transpose(1, 2)
+    assert plan(x, dtype=torch.float32).family == plan(x).family == family
 
 
 def test_integers_have_no_order() -> None:
@@ -1135,6 +1171,14 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.loads in (2, 4, 8)
         assert p.tiles & (p.tiles - 1) == 0
         assert 16 <= p.tiles <= 512 // x.element_size()
+    elif p.family == "odd_word_tiles":
+        assert n >= 4096
+        assert x.element_size() == 2
+        assert p.tiles in (128, 256)
+        assert p.window == p.tiles
+        assert p.threads % (p.tiles // 8) == 0  # that share a word, a power of two
+        assert p.threads & (p.threads - 1) == 0
+        assert p.threads <= 256
     elif p.family in ("staged_tiles", "tiles"):
         assert n >= 512
         assert p.threads in (64, 128, 256)
@@ -1149,7 +1193,8 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
     else:
         assert p.family == "tiny_rows"
         assert n == p.width <= 8
-    assert (p.window > 0) == (p.family in ("lines", "word_tiles", "staged_tiles", "tiles", "boxes"))
+    across = ("lines", "word_tiles", "odd_word_tiles", "staged_tiles", "tiles", "boxes")
+    assert (p.window > 0) == (p.family in across)
     if p.window > 0:
         nodes = outputs * math.ceil(n / p.window) * accumulated
         assert nodes <= max(7 * 2**20, math.prod(shape) * dtype.itemsize / 100)

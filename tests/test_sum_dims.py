@@ -625,6 +625,7 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], int | tuple[int, ...], Callable[[torch
     "across, apart": ((1850, 3, 200), (0, 1, 2), lambda x: x[..., ::2].transpose(1, 2)),
     "across, in boxes": ((3, 30_000, 7), (0, 2), lambda x: x.permute(1, 2, 0)),
     "across, in pixels": ((7, 1536, 3), (0, 1, 2), lambda x: x.transpose(1, 2)),
+    "across, in odd words": ((8, 133, 1000), (0, 1, 2), lambda x: x.transpose(1, 2)),
     "permuted narrow columns": ((5, 3, 1024, 4), 3, lambda x: x.permute(0, 3, 1, 2)),
     "steps": ((100, 258), 1, lambda x: x[::2, ::3]),
     "steps in planes": ((8, 6, 28, 28), (0, 2, 3), lambda x: x[:, :, ::2, ::2]),
@@ -636,12 +637,13 @@ each_layout = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 def test_layouts_are_of_every_family() -> None:
-    plans = [plan(view(torch.empty(shape)), dim) for shape, dim, view in LAYOUTS.values()]
+    dtypes = (torch.float32, torch.float16)
+    plans = [plan(view(torch.empty(shape, dtype=t)), dim) for shape, dim, view in LAYOUTS.values() for t in dtypes]
     families = {p.family for p in plans}
     rows = {p.layout for p in plans if p.family == "rows"}
     assert families == {
         *("rows", "tiny_rows", "small_rows", "staged_rows", "columns", "few_rows", "narrow_columns"),
-        *("lines", "word_tiles", "staged_tiles", "tiles", "boxes"),
+        *("lines", "word_tiles", "odd_word_tiles", "staged_tiles", "tiles", "boxes"),
     }
     assert rows == {"aligned", "shifted", "runs", "split", "pitched", "strided"}
 

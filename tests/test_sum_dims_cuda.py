@@ -484,6 +484,37 @@ def test_tiles_of_words(kind: Kind, length: int, dtype: torch.dtype) -> None:
     assert_taken_by("word_tiles", Kind(shape, kind.dim, kind.view), dtype, 0)
 
 
+ODD_WORDS = {
+    "all": Kind((37, 0, 240), None, lambda x: x.transpose(1, 2)),
+    "a last tile of some lines": Kind((0, 9000), None, lambda x: x.t()),
+    "several outputs": Kind((5, 31, 0, 64), (1, 2, 3), lambda x: x.transpose(2, 3)),
+    "permuted outputs": Kind((31, 5, 0, 3, 64), (2, 3, 4), lambda x: x.permute(3, 1, 0, 4, 2)),
+    "tiles that are not full": Kind((31, 0, 104), (1, 2), lambda x: x.transpose(1, 2)),
+    "gaps between rows": Kind((37, 0, 256), None, lambda x: x[..., 8:248].transpose(1, 2)),
+    "more dimensions": Kind((2, 16, 0, 240), None, lambda x: x.permute(1, 0, 3, 2)),
+    "one image again and again": Kind((1, 0, 240), None, lambda x: x.expand(37, -1, 240).transpose(1, 2)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("length", [13, 49, 67, 85, 143, 225, 1343])
+@pytest.mark.parametrize("kind", ODD_WORDS.values(), ids=ODD_WORDS)
+def test_tiles_of_odd_words(kind: Kind, length: int, dtype: torch.dtype) -> None:
+    """Lines of each odd length modulo 8; words of which each is a thread's, and that up to 16 threads share."""
+    shape = tuple(size or length for size in kind.shape)
+    if math.prod(shape[1:]) >= 4096 or kind.dim is None:
+        assert_taken_by("odd_word_tiles", Kind(shape, kind.dim, kind.view), dtype, 0)
+
+
+@pytest.mark.parametrize("length", [49, 98, 225, 4097])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_sums_across_memory_that_are_not_rounded(length: int, dtype: torch.dtype) -> None:
+    for shape, dim in (((64, length, 256), None), ((9, length, 2000), (1, 2)), ((40, length, 24), None)):
+        x = random_values(math.prod(shape), dtype).view(shape)
+        expected = reduce_ops.sum(x.transpose(1, 2), dim, dtype=torch.float32)
+        assert_same_bits(reduce_ops.sum(x.cuda().transpose(1, 2), dim, dtype=torch.float32), expected, shape)
+
+
 BOXED = {
     "all": Kind((22, 5, 801, 15), None, lambda x: x.permute(3, 1, 2, 0)),
     "all, lines that turn": Kind((4, 3, 1087, 18, 3), None, lambda x: x.permute(3, 2, 1, 4, 0)),
@@ -722,6 +753,26 @@ def test_one_launch_where_elements_of_two_bytes_are_rows() -> None:
         x = torch.ones(2**15, step, dtype=torch.float16, device="cuda").t()
         assert plan(x).layout == "pitched"
         assert nodes_of(lambda x=x: reduce_ops.sum(x)) == 1, step
+
+
+ACROSS = {
+    "lines": ((1501, 1400), lambda x: x.t(), None),
+    "word_tiles": ((64, 196, 256), lambda x: x.transpose(1, 2), None),
+    "odd_word_tiles": ((64, 225, 256), lambda x: x.transpose(1, 2), (1, 2)),
+    "staged_tiles": ((63, 90_001), lambda x: x.t(), None),
+    "tiles": ((9000, 3, 200), lambda x: x[..., ::2].transpose(1, 2), None),
+    "boxes": ((3, 30_000, 7), lambda x: x.permute(1, 2, 0), (0, 2)),
+}
+
+
+@pytest.mark.parametrize("family", ACROSS)
+def test_two_launches_where_the_order_runs_across_memory(family: str) -> None:
+    """Of 16 bits too: the one that adds nodes rounds their sum."""
+    shape, view, dim = ACROSS[family]
+    x = view(torch.ones(shape, dtype=torch.bfloat16, device="cuda"))
+    assert plan(x, dim).family == family
+    for dtype in (None, torch.float32):
+        assert nodes_of(lambda dtype=dtype: reduce_ops.sum(x, dim, dtype=dtype)) == 2
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

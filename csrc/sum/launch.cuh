@@ -12,6 +12,7 @@
 #include "sum/boxes.cuh"
 #include "sum/columns.cuh"
 #include "sum/narrow_columns.cuh"
+#include "sum/odd_word_tiles.cuh"
 #include "sum/rows.cuh"
 #include "sum/short_rows.cuh"
 #include "sum/sum_kernels.h"
@@ -260,14 +261,35 @@ class Launcher {
 
   template <int kRows>
   bool word_tiles() const {
-    if (p_.family != Family::word_tiles || p_.loads != kRows) return false;
-    const Problem& p = l_.problem;
-    const Across<In, Acc> a = across();
-    const auto tiles = blocks_for(a.lines, a.at_once);
-    const size_t bytes = static_cast<size_t>(a.at_once) * a.length / kRows * sizeof(Acc);
-    start(sum_word_tiles<kRows, In, Acc>, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places,
-          Divisor::of(tiles));
-    return true;
+    if constexpr (sizeof(In) >= kLoadBytes) {
+      return false;  // a word has no columns
+    } else {
+      if (p_.family != Family::word_tiles || p_.loads != kRows) return false;
+      const Problem& p = l_.problem;
+      const Across<In, Acc> a = across();
+      const auto tiles = blocks_for(a.lines, a.at_once);
+      const size_t bytes = static_cast<size_t>(a.at_once) * a.length / kRows * sizeof(Acc);
+      start(sum_word_tiles<kRows, In, Acc>, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places,
+            Divisor::of(tiles));
+      return true;
+    }
+  }
+
+  template <int kRest>
+  bool odd_word_tiles() const {
+    if constexpr (sizeof(In) != kOddWordElement) {
+      return false;
+    } else {
+      if (p_.family != Family::odd_word_tiles || across().length % kPerLoad<In> != kRest) return false;
+      const Problem& p = l_.problem;
+      const Across<In, Acc> a = across();
+      const auto tiles = blocks_for(a.lines, a.at_once);
+      const int64_t bytes = odd_word_tile_bytes(a.at_once, a.length, p_.threads, sizeof(In), sizeof(Acc));
+      allow_shared(sum_odd_word_tiles<kRest, In, Acc>, bytes);
+      start(sum_odd_word_tiles<kRest, In, Acc>, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places,
+            Divisor::of(tiles));
+      return true;
+    }
   }
 
   bool staged_tiles() const {
@@ -498,19 +520,18 @@ cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
     return cudaErrorInvalidValue;  // integers wrap, and so have no order
   } else {
     const Launcher<In, Acc, Out> kernel(l, stream);
-    if constexpr (sizeof(In) < kLoadBytes) {
-      if (kernel.template word_tiles<2>() || kernel.template word_tiles<4>() ||
-          kernel.template word_tiles<kWordLoads>()) {
-        return status(true);
-      }
-    }
-    return status(kernel.lines() || kernel.staged_tiles() || kernel.boxes() || kernel.tiles());
+    return status(kernel.template word_tiles<2>() || kernel.template word_tiles<4>() ||
+                  kernel.template word_tiles<kWordLoads>() || kernel.template odd_word_tiles<1>() ||
+                  kernel.template odd_word_tiles<3>() || kernel.template odd_word_tiles<5>() ||
+                  kernel.template odd_word_tiles<7>() || kernel.lines() || kernel.staged_tiles() || kernel.boxes() ||
+                  kernel.tiles());
   }
 }
 
 /// Kernels::columns.
 template <typename In, typename Acc>
 cudaError_t launch_unrounded(const Launch& l, cudaStream_t stream) {
+  if (l.plan.window > 0) return launch_across<In, Acc, Acc>(l, stream);
   switch (l.plan.family) {
     case Family::columns:
       return launch_columns<In, Acc, Acc>(l, stream);
@@ -590,6 +611,7 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
     case Family::columns:
     case Family::lines:
     case Family::word_tiles:
+    case Family::odd_word_tiles:
     case Family::staged_tiles:
     case Family::tiles:
     case Family::boxes:

@@ -51,6 +51,7 @@ enum class Family {
   narrow_columns,  // narrow_columns.cuh: 2 to 32 outputs side by side, in memory without a gap
   lines,           // across.cuh: the order runs across memory, along lines of many elements
   word_tiles,      // word_tiles.cuh: the same along short lines, which lie side by side in words of 16 bytes
+  odd_word_tiles,  // odd_word_tiles.cuh: the same of lines of odd lengths
   staged_tiles,    // tiles.cuh: along other short lines, of which some hundred bytes lie side by side
   tiles,           // tiles.cuh: along other short lines
   boxes,           // boxes.cuh: what other families would read in pieces of sectors
@@ -103,7 +104,7 @@ struct Plan {
   int loads = 0;   // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows; lines, boxes:
                    // elements; word_tiles: rows of words that are a node
   int tiles = 0;   // that many such loads a thread, a power of two; staged_rows: rows of a tile; lines: elements of a
-                   // line that a thread takes, whole windows; word_tiles, staged_tiles, tiles: lines of a tile
+                   // line that a thread takes, whole windows; (odd_)word_tiles, staged_tiles, tiles: lines of a tile
   int chunk = 0;   // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
   bool anywhere = false;  // columns, few_rows: the neighbours of a thread begin anywhere
   int segments = 0;       // blocks an output, or a block's width of outputs; 0: more than any plan covers
@@ -300,12 +301,19 @@ constexpr int kPart = 16;                // leaves that a thread of a tile folds
 constexpr int kMaxTileBytes = 88 << 10;  // of tiles
 constexpr int kMinStagedRun = 64;        // bytes side by side that are worth copying by words
 static_assert(kMaxTileBytes <= kCounterBytes);
-constexpr int kTileThreads = 256;             // of a tile, at most
-constexpr int kWordLoads = 8;                 // in flight in a thread of sum_word_tiles
-constexpr int kMaxWordRun = 512;              // bytes side by side of a tile of words
-constexpr int64_t kWordTileBytes = 48 << 10;  // of its nodes: more of shared memory would have to be asked for
-constexpr int kLineThreads = 256;             // of sum_lines
-constexpr int kLineLevels = 4;                // that its windows may have above those of the loads of a lane
+constexpr int kTileThreads = 256;   // of a tile, at most
+constexpr int kWordLoads = 8;       // in flight in a thread of sum_word_tiles and sum_odd_word_tiles
+constexpr int kOddWordElement = 2;  // bytes of the elements that sum_odd_word_tiles is for
+constexpr int kLineThreads = 256;   // of sum_lines
+constexpr int kLineLevels = 4;      // that its windows may have above those of the loads of a lane
+
+/// Shared memory of sum_odd_word_tiles: the nodes of a tile, and what each thread has begun.
+constexpr int64_t odd_word_tile_bytes(int64_t lines, int64_t length, int threads, int element_size,
+                                      int accumulate_size) {
+  const int columns = 16 / element_size;
+  const int begun = columns / 2 * (std::bit_width(static_cast<unsigned>(columns)) - 1);
+  return (lines / columns * length + begun * threads) * accumulate_size;
+}
 
 /// Loads of one element that a lane of sum_lines has in flight.
 constexpr int line_loads(int element_size) { return 128 / std::max(element_size, 4); }

@@ -32,6 +32,8 @@ std::string name_of(Family family) {
       return "narrow_columns";
     case Family::lines:
       return "lines";
+    case Family::odd_word_tiles:
+      return "odd_word_tiles";
     case Family::word_tiles:
       return "word_tiles";
     case Family::staged_tiles:
@@ -77,15 +79,16 @@ std::string name_of(LetNext let_next) {
 using Answer = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                           int64_t, int64_t, std::string, std::vector<int64_t>, int64_t, int64_t, int64_t, bool>;
 
-Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
+Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, std::optional<at::ScalarType> dtype,
+            int64_t multiprocessors) {
   TORCH_CHECK(multiprocessors > 0, "_plan: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
-  const at::ScalarType stored = result_dtype("sum", self, std::nullopt);
+  const at::ScalarType stored = result_dtype("sum", self, dtype);
   const DimSet reduced = reduced_dims("sum", self, dims);
   const auto sizes = result_sizes(self.sizes(), reduced, false);
   const at::Tensor result = at::empty(sizes, self.options().dtype(stored).device(at::kMeta));
   TORCH_CHECK(self.numel() > 0, "_plan: self has no elements");
   Problem problem{};
-  TORCH_CHECK(describe(self, reduced, accumulate_dtype(self.scalar_type()), result, problem),
+  TORCH_CHECK(describe(self, reduced, accumulate_dtype(dtype.value_or(self.scalar_type())), result, problem),
               "_plan: self has more than ", kMaxDims, " dimensions of a kind after merging");
   const Plan p = make_plan(problem, static_cast<int>(multiprocessors));
   std::vector<int64_t> ranges;  // of a box
