@@ -62,6 +62,8 @@ SUMS: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor], D
     "lines": ((1501, 1400), lambda x: x.t(), None),
     "word_tiles": ((64, 196, 256), lambda x: x.transpose(1, 2), None),
     "odd_word_tiles": ((64, 225, 128), lambda x: x.view(torch.bfloat16).transpose(1, 2), None),
+    "word_tiles, images": ((300, 196, 32), lambda x: x.transpose(1, 2), (1, 2)),
+    "odd_word_tiles, images": ((300, 225, 32), lambda x: x.view(torch.bfloat16).transpose(1, 2), (1, 2)),
     "staged_tiles": ((15, 90_000), lambda x: x.t(), None),
     "tiles": ((9000, 3, 200), lambda x: x[..., ::2].transpose(1, 2), None),
     "boxes": ((3, 30_000, 7), lambda x: x.permute(1, 2, 0), (0, 2)),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import reduce_ops  # noqa: F401  (loads the operators)
-from support import COLUMN_WAVE_DTYPES, COLUMN_WAVE_GPUS, COLUMN_WAVES, H200, MANY_SINGLE_COLUMNS, plan
+from support import COLUMN_WAVE_DTYPES, COLUMN_WAVE_GPUS, COLUMN_WAVES, H200, MANY_SINGLE_COLUMNS, Plan, plan
 
 MAX_BLOCKS = 16384  # of rows that can publish
 SLOT_WORDS = 2**16  # of four bytes of a sum each, where blocks of columns publish
@@ -679,7 +679,30 @@ def test_threads_share_words_of_odd_lines(images: int, pixels: int, channels: in
 
 def test_few_odd_lines_leave_most_of_a_tile_empty() -> None:
     for channels, family in ((56, "lines"), (64, "odd_word_tiles")):
-        assert plan(meta(900, 225, channels, dtype=torch.float16).transpose(1, 2), [1, 2]).family == family
+        assert plan(meta(900, 625, channels, dtype=torch.float16).transpose(1, 2), [1, 2]).family == family
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("pixels", [98, 99, 100, 104])
+def test_small_images_are_a_tile_each(pixels: int, dtype: torch.dtype) -> None:
+    """Whose sum it is: nothing is left for a second launch. Few images, or large ones, are divided."""
+
+    def images(count: int, channels: int) -> Plan:
+        return plan(meta(count, pixels, channels, dtype=dtype).transpose(1, 2), [1, 2])
+
+    odd = pixels % 2 == 1
+    most = 2**16 // dtype.itemsize // pixels // 8 * 8  # channels
+    for channels, threads in ((48, 128), (most, 256)):
+        p = images(17, channels)
+        if odd and dtype.itemsize > 2:
+            assert "word_tiles" not in p.family
+            continue
+        assert p.family == ("odd_word_tiles" if odd else "word_tiles")
+        assert (p.tiles >= channels, p.window) == (True, 0)
+        assert p.threads == threads or odd
+        assert not odd or p.threads // (p.tiles // 8) * 8 <= pixels
+    for p in (images(16, most), images(1000, most + 8)):
+        assert p.window > 0 or p.family == "rows"
 
 
 @pytest.mark.parametrize(
@@ -1167,15 +1190,16 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
     elif p.family == "word_tiles":
         assert n >= 4096
         assert p.threads in (128, 256)
-        assert p.window == p.loads * p.tiles
         assert p.loads in (2, 4, 8)
         assert p.tiles & (p.tiles - 1) == 0
-        assert 16 <= p.tiles <= 512 // x.element_size()
+        if p.window > 0:
+            assert p.window == p.loads * p.tiles
+            assert 16 <= p.tiles <= 512 // x.element_size()
     elif p.family == "odd_word_tiles":
         assert n >= 4096
         assert x.element_size() == 2
-        assert p.tiles in (128, 256)
-        assert p.window == p.tiles
+        assert p.tiles in (128, 256) or p.window == 0
+        assert p.window in (0, p.tiles)
         assert p.threads % (p.tiles // 8) == 0  # that share a word, a power of two
         assert p.threads & (p.threads - 1) == 0
         assert p.threads <= 256
@@ -1194,7 +1218,11 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
         assert p.family == "tiny_rows"
         assert n == p.width <= 8
     across = ("lines", "word_tiles", "odd_word_tiles", "staged_tiles", "tiles", "boxes")
-    assert (p.window > 0) == (p.family in across)
+    whole = p.family in ("word_tiles", "odd_word_tiles") and p.window == 0  # a tile is an output
+    if whole:
+        assert n * x.element_size() <= 2**16
+        assert p.tiles // elements <= p.threads
+    assert (p.window > 0) == (p.family in across and not whole)
     if p.window > 0:
         nodes = outputs * math.ceil(n / p.window) * accumulated
         assert nodes <= max(7 * 2**20, math.prod(shape) * dtype.itemsize / 100)

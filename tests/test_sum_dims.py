@@ -626,6 +626,8 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], int | tuple[int, ...], Callable[[torch
     "across, in boxes": ((3, 30_000, 7), (0, 2), lambda x: x.permute(1, 2, 0)),
     "across, in pixels": ((7, 1536, 3), (0, 1, 2), lambda x: x.transpose(1, 2)),
     "across, in odd words": ((8, 133, 1000), (0, 1, 2), lambda x: x.transpose(1, 2)),
+    "across, in images": ((20, 98, 48), (1, 2), lambda x: x.transpose(1, 2)),
+    "across, in odd images": ((20, 99, 48), (1, 2), lambda x: x.transpose(1, 2)),
     "permuted narrow columns": ((5, 3, 1024, 4), 3, lambda x: x.permute(0, 3, 1, 2)),
     "steps": ((100, 258), 1, lambda x: x[::2, ::3]),
     "steps in planes": ((8, 6, 28, 28), (0, 2, 3), lambda x: x[:, :, ::2, ::2]),

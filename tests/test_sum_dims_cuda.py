@@ -6,6 +6,7 @@ import ctypes
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import torch
@@ -504,6 +505,34 @@ def test_tiles_of_odd_words(kind: Kind, length: int, dtype: torch.dtype) -> None
     shape = tuple(size or length for size in kind.shape)
     if math.prod(shape[1:]) >= 4096 or kind.dim is None:
         assert_taken_by("odd_word_tiles", Kind(shape, kind.dim, kind.view), dtype, 0)
+
+
+SMALL_IMAGES = {
+    "each": Kind((150, 0, 40), (1, 2), lambda x: x.transpose(1, 2)),
+    "permuted outputs": Kind((30, 5, 0, 40), (2, 3), lambda x: x.transpose(0, 1).transpose(2, 3)),
+    "gaps between rows": Kind((150, 0, 56), (1, 2), lambda x: x[..., 8:48].transpose(1, 2)),
+    "more dimensions": Kind((2, 75, 0, 24), (0, 2, 3), lambda x: x.transpose(2, 3)),
+    "one image again and again": Kind((1, 0, 40), (1, 2), lambda x: x.expand(150, -1, 40).transpose(1, 2)),
+}
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.complex64], ids=str
+)
+@pytest.mark.parametrize("length", [104, 106, 108, 112, 113, 115, 117, 119, 168])
+@pytest.mark.parametrize("kind", SMALL_IMAGES.values(), ids=SMALL_IMAGES)
+def test_small_images(kind: Kind, length: int, dtype: torch.dtype) -> None:
+    """A tile each, whose sum is rounded or not, in one launch."""
+    if length % 2 == 1 and dtype.itemsize != 2:
+        pytest.skip("odd lines of words are tiles of 2 bytes an element alone")
+    shape = tuple(size or length for size in kind.shape)
+    memory = random_values(math.prod(shape), dtype).view(shape)
+    x, on_gpu = kind.view(memory), kind.view(memory.cuda())
+    assert plan(on_gpu, kind.dim).family in ("word_tiles", "odd_word_tiles")
+    for result in {dtype, torch.float32 if dtype.itemsize == 2 else dtype}:
+        total = partial(reduce_ops.sum, dim=kind.dim, dtype=result)
+        assert_same_bits(total(on_gpu), total(x), result)
+        assert nodes_of(partial(total, on_gpu)) == 1
 
 
 @pytest.mark.parametrize("length", [49, 98, 225, 4097])

@@ -268,9 +268,10 @@ class Launcher {
       const Problem& p = l_.problem;
       const Across<In, Acc> a = across();
       const auto tiles = blocks_for(a.lines, a.at_once);
-      const size_t bytes = static_cast<size_t>(a.at_once) * a.length / kRows * sizeof(Acc);
-      start(sum_word_tiles<kRows, In, Acc>, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places,
-            Divisor::of(tiles));
+      const size_t bytes = word_tile_nodes(p_, a.lines, a.length, kRows) * sizeof(Acc);
+      const auto kernel = sum_word_tiles<kRows, In, Acc>;
+      allow_shared(kernel, bytes);
+      start(kernel, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places, Divisor::of(tiles), whole());
       return true;
     }
   }
@@ -284,10 +285,11 @@ class Launcher {
       const Problem& p = l_.problem;
       const Across<In, Acc> a = across();
       const auto tiles = blocks_for(a.lines, a.at_once);
-      const int64_t bytes = odd_word_tile_bytes(a.at_once, a.length, p_.threads, sizeof(In), sizeof(Acc));
-      allow_shared(sum_odd_word_tiles<kRest, In, Acc>, bytes);
-      start(sum_odd_word_tiles<kRest, In, Acc>, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places,
-            Divisor::of(tiles));
+      const auto room = static_cast<unsigned>(word_tile_nodes(p_, a.lines, a.length, kPerLoad<In>));
+      const size_t bytes = (room + parts_begun(kPerLoad<In>) * p_.threads) * sizeof(Acc);
+      const auto kernel = sum_odd_word_tiles<kRest, In, Acc>;
+      allow_shared(kernel, bytes);
+      start(kernel, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places, Divisor::of(tiles), whole(), room);
       return true;
     }
   }
@@ -445,13 +447,23 @@ class Launcher {
     const int64_t length = count(p.reduced, 0, p_.line);
     return {.data = data(),
             .nodes = static_cast<Acc*>(l_.result),
-            .windows = nodes_of(p, p_.window),
+            .windows = p_.window > 0 ? nodes_of(p, p_.window) : 0,
             .n = static_cast<unsigned>(p.n),
             .lines = static_cast<unsigned>(p.n / length),
             .length = static_cast<unsigned>(length),
             .window = static_cast<unsigned>(p_.window),
             .at_once = static_cast<unsigned>(p_.tiles),
             .reduced = AnyStrides(p.reduced)};
+  }
+
+  /// Of plans whose tiles are outputs.
+  Whole<In, Acc> whole() const {
+    if (p_.window > 0) return {};
+    if constexpr (std::is_same_v<Out, Acc>) {
+      return {nullptr, result()};
+    } else {
+      return {result(), nullptr};
+    }
   }
 
   Columns<In, Acc, Out> matrix() const {
@@ -531,7 +543,7 @@ cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
 /// Kernels::columns.
 template <typename In, typename Acc>
 cudaError_t launch_unrounded(const Launch& l, cudaStream_t stream) {
-  if (l.plan.window > 0) return launch_across<In, Acc, Acc>(l, stream);
+  if (is_across(l.plan.family)) return launch_across<In, Acc, Acc>(l, stream);
   switch (l.plan.family) {
     case Family::columns:
       return launch_columns<In, Acc, Acc>(l, stream);
@@ -545,7 +557,7 @@ cudaError_t launch_unrounded(const Launch& l, cudaStream_t stream) {
 /// Kernels::rows.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
-  if (l.plan.window > 0) return launch_across<In, Acc, Out>(l, stream);
+  if (is_across(l.plan.family)) return launch_across<In, Acc, Out>(l, stream);
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) return launch_columns<In, Acc, Out>(l, stream);
   switch (l.plan.layout) {

@@ -30,7 +30,7 @@
 #include "sum/plan.h"
 #include "sum/ptx.cuh"
 #include "sum/strides.h"
-#include "sum/tiles.cuh"
+#include "sum/word_tiles.cuh"
 
 namespace reduce_ops::sum {
 
@@ -107,16 +107,16 @@ class PartsOfNodes {
 };
 
 /// The windows of at_once lines, a power of two. Outputs are taken in the order of memory; `places` are those in the
-/// result. kRest: of the length, modulo the elements of a word.
+/// result. kRest: of the length, modulo the elements of a word. room: for nodes.
 template <int kRest, typename In, typename Acc>
 __global__ void __launch_bounds__(kTileThreads, 3)
     sum_odd_word_tiles(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strides kept,
-                       const __grid_constant__ Strides places, Divisor tiles) {
+                       const __grid_constant__ Strides places, Divisor tiles, Whole<In, Acc> whole, unsigned room) {
   wait_for_stream();
   constexpr int kColumns = kPerLoad<In>;
   extern __shared__ uint4 shared[];
   Acc* const tile = reinterpret_cast<Acc*>(shared);
-  Acc* const begun = tile + a.at_once / kColumns * a.length + threadIdx.x;
+  Acc* const begun = tile + room + threadIdx.x;
   const unsigned output = tiles.divide(blockIdx.x);
   const unsigned first_line = (blockIdx.x - output * static_cast<unsigned>(tiles.value)) * a.at_once;
   const unsigned lines = min(a.lines - first_line, a.at_once);
@@ -162,25 +162,13 @@ __global__ void __launch_bounds__(kTileThreads, 3)
     if (row < past) take(row, past - row, false);
     parts.hand_on(begun, blockDim.x, share + 1 == sharing);
   }
-  const unsigned every = lines / kColumns * a.length;
-  const unsigned window = a.window / kColumns;  // in nodes
-  const unsigned past_nodes = (every + window - 1) & ~(window - 1);
-  for (unsigned i = every + threadIdx.x; i < past_nodes; i += blockDim.x) tile[i] = identity<Acc>();
   __syncthreads();
   if (line < lines) {
     const int before = share == 0 ? static_cast<int>(sharing - 1) : -1;
     parts.end(begun + before * static_cast<int>(beside), blockDim.x,
               [&](int column, Acc node) { nodes[(column * a.length + first) / kColumns] = node; });
   }
-  __syncthreads();
-
-  // As in sum_word_tiles, so that neighbours read from different banks.
-  const unsigned swap = threadIdx.x / 2 % kPart;
-  Acc* const windows = a.nodes + places.offset(output) * a.windows + first_window(a, first_line);
-  fold_tile(every, window, windows, [&](unsigned first_node, Acc(&x)[kPart]) {
-#pragma unroll
-    for (int k = 0; k < kPart; ++k) x[k] = tile[(first_node + swap) ^ k];
-  });
+  fold_nodes<kColumns>(a, tile, lines / kColumns * a.length, first_line, places.offset(output), whole);
 }
 
 }  // namespace reduce_ops::sum

@@ -57,6 +57,9 @@ enum class Family {
   boxes,           // boxes.cuh: what other families would read in pieces of sectors
 };
 
+/// Those whose order runs across memory.
+constexpr bool is_across(Family family) { return family >= Family::lines; }
+
 /// How the elements of an output lie, for Family::rows.
 enum class Layout {
   aligned,  // in one run that starts at a multiple of 16 bytes, as does that of every output
@@ -112,7 +115,8 @@ struct Plan {
   LetNext let_next = LetNext::at_end;  // columns, narrow_columns, and rows of several blocks an output or several tiles
   // Order across memory:
   int line = 0;      // the dimension of Problem::reduced from line to line
-  int window = 0;    // leaves of a node, a power of two; a second launch sums the nodes of each output
+  int window = 0;    // leaves of a node, a power of two; a second launch sums the nodes of each output. 0 of tiles of
+                     // words that are an output each: there is none
   int pitch = 0;     // staged_tiles: bytes from element to element of a line in shared memory
   int turn_gap = 0;  // staged_tiles: bytes that lie there where the dimension `line` turns
   int gap = 0;       // tiles: leaf x lies at x + (x >> gap) in shared memory
@@ -307,13 +311,15 @@ constexpr int kOddWordElement = 2;  // bytes of the elements that sum_odd_word_t
 constexpr int kLineThreads = 256;   // of sum_lines
 constexpr int kLineLevels = 4;      // that its windows may have above those of the loads of a lane
 
-/// Shared memory of sum_odd_word_tiles: the nodes of a tile, and what each thread has begun.
-constexpr int64_t odd_word_tile_bytes(int64_t lines, int64_t length, int threads, int element_size,
-                                      int accumulate_size) {
-  const int columns = 16 / element_size;
-  const int begun = columns / 2 * (std::bit_width(static_cast<unsigned>(columns)) - 1);
-  return (lines / columns * length + begun * threads) * accumulate_size;
+/// Nodes of so many leaves that a tile of words has room for in shared memory; if it is an output of `lines` lines, for
+/// whole windows of them, and for the nodes of these, up to 32.
+constexpr int64_t word_tile_nodes(const Plan& plan, int64_t lines, int64_t length, int leaves) {
+  if (plan.window > 0) return plan.tiles * length / leaves;
+  return (lines * length / leaves + kMaxTileWindow - 1) / kMaxTileWindow * kMaxTileWindow + 32;
 }
+
+/// Parts of nodes that a thread of sum_odd_word_tiles may have begun.
+constexpr int parts_begun(int columns) { return columns / 2 * (std::bit_width(static_cast<unsigned>(columns)) - 1); }
 
 /// Loads of one element that a lane of sum_lines has in flight.
 constexpr int line_loads(int element_size) { return 128 / std::max(element_size, 4); }

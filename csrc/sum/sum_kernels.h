@@ -20,7 +20,7 @@ struct Launch {
   Problem problem;
   Plan plan;
   void* slots;   // kSlotBytes, all zero before and after; unused for one segment
-  void* result;  // lines, tiles: the nodes of each output, in `accumulate`
+  void* result;  // of a plan with windows: the nodes of each output, in `accumulate`
 };
 
 /// Launches the plan on `stream` of the current device and returns what the launch said.

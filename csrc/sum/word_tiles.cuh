@@ -10,6 +10,9 @@
 // instead of a fifth of them twice; no line is folded in another phase than its neighbours. Of 2 bytes an element takes
 // 3 instructions, and (256, 512, 28, 28) in channels_last 55 us instead of 97 (H200).
 //
+// Where a tile is all of an output, such as a small image, its windows are folded on, to the sum: there is no second
+// launch.
+//
 // What limits it: nodes in shared memory, a half of the elements where lines are twice an odd number long. Of odd lines
 // all elements would be: odd_word_tiles.cuh.
 
@@ -42,13 +45,59 @@ __device__ void fold_columns(const uint4 (&word)[kRows], Acc (&sum)[kColumns]) {
   }
 }
 
+/// Where sums go of outputs that are a tile each: rounded to the dtype of the elements or not. Nowhere if tiles are
+/// parts of outputs.
+template <typename In, typename Acc>
+struct Whole {
+  In* rounded;
+  Acc* unrounded;  // if the other is null
+
+  __device__ bool is_output() const { return rounded != nullptr || unrounded != nullptr; }
+
+  __device__ void store(int64_t place, Acc sum) const {
+    if (rounded != nullptr) {
+      rounded[place] = convert<In>(sum);
+    } else {
+      unrounded[place] = sum;
+    }
+  }
+};
+
+/// From the nodes of a tile, of kLeaves leaves each and `every` of them, those of its windows, or the sum of the output
+/// if it is all of that. By all threads of a block, when all nodes are stored.
+template <int kLeaves, typename In, typename Acc>
+__device__ void fold_nodes(const Across<In, Acc>& a, Acc* tile, unsigned every, unsigned first_line, int64_t place,
+                           const Whole<In, Acc>& whole) {
+  const unsigned window = whole.is_output() ? kMaxTileWindow : a.window / kLeaves;  // in nodes
+  const unsigned past = (every + window - 1) & ~(window - 1);
+  for (unsigned i = every + threadIdx.x; i < past; i += blockDim.x) tile[i] = identity<Acc>();
+  __syncthreads();
+
+  // Neighbours read kPart nodes apart, every other one from the same bank on. So not all begin with their first one:
+  // the k-th that a thread reads is the one with number k ^ swap, which leaves every sum of two as it is.
+  const unsigned swap = threadIdx.x / 2 % kPart;
+  const auto read = [&](unsigned first, Acc(&x)[kPart]) {
+#pragma unroll
+    for (int k = 0; k < kPart; ++k) x[k] = tile[(first + swap) ^ k];
+  };
+  if (!whole.is_output())
+    return fold_tile(every, window, a.nodes + place * a.windows + first_window(a, first_line), read);
+
+  Acc* const windows = tile + past;  // up to kWarpSize
+  fold_tile(every, window, windows, read);
+  __syncthreads();
+  Acc sum = threadIdx.x < past / window ? windows[threadIdx.x] : identity<Acc>();
+  for (int mask = 1; mask < kWarpSize; mask *= 2) sum += shuffle_xor(sum, mask);
+  if (threadIdx.x == 0) whole.store(place, sum);
+}
+
 /// The windows of at_once lines, a power of two. Outputs are taken in the order of memory; `places` are those in the
 /// result. Four blocks a multiprocessor leave 64 registers, so that what does not change in the loop is spilled, for
 /// parts of 2 and 4 rows: (256, 1024, 14, 14) bfloat16 27 us, with the 74 registers of three blocks 30 (H200).
 template <int kRows, typename In, typename Acc>
 __global__ void __launch_bounds__(kTileThreads, 4)
     sum_word_tiles(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strides kept,
-                   const __grid_constant__ Strides places, Divisor tiles) {
+                   const __grid_constant__ Strides places, Divisor tiles, Whole<In, Acc> whole) {
   wait_for_stream();
   constexpr int kColumns = kPerLoad<In>;
   constexpr int kParts = kWordLoads / kRows;  // that a thread loads at once
@@ -92,20 +141,7 @@ __global__ void __launch_bounds__(kTileThreads, 4)
       }
     }
   }
-  const unsigned every = lines * parts;
-  const unsigned window = a.window / kRows;  // in nodes
-  const unsigned past = (every + window - 1) & ~(window - 1);
-  for (unsigned i = every + threadIdx.x; i < past; i += blockDim.x) tile[i] = identity<Acc>();
-  __syncthreads();
-
-  // Neighbours read kPart nodes apart, every other one from the same bank on. So not all begin with their first one:
-  // the k-th that a thread reads is the one with number k ^ swap, which leaves every sum of two as it is.
-  const unsigned swap = threadIdx.x / 2 % kPart;
-  Acc* const nodes = a.nodes + places.offset(output) * a.windows + first_window(a, first_line);
-  fold_tile(every, window, nodes, [&](unsigned first, Acc(&x)[kPart]) {
-#pragma unroll
-    for (int k = 0; k < kPart; ++k) x[k] = tile[(first + swap) ^ k];
-  });
+  fold_nodes<kRows>(a, tile, lines * parts, first_line, places.offset(output), whole);
 }
 
 }  // namespace reduce_ops::sum

@@ -303,12 +303,15 @@ int main(int argc, char** argv) {
   for (const auto [rows, length] : std::vector<std::pair<int64_t, int64_t>>{{119, 3}, {33, 5}, {32, 3}, {31, 3}}) {
     shapes.push_back({70, rows, length, Over::everything, 0, 1, 1, /*multiprocessors=*/8, Held::rows_side_by_side});
   }
-  for (const int64_t length : {36, 40, 42}) {  // whose parts of 4, 8 and 2 elements are nodes: tiles of words
-    shapes.push_back({5, 24, length, Over::everything, 0, 1, 8, /*multiprocessors=*/1, Held::rows_side_by_side});
+  for (const int64_t length : {36, 40, 42}) {   // whose parts of 4, 8 and 2 elements are nodes: tiles of words
+    for (const int multiprocessors : {1, 9}) {  // of all of an output, and of parts of it
+      shapes.push_back({5, 24, length, Over::everything, 0, 1, 8, multiprocessors, Held::rows_side_by_side});
+    }
     shapes.push_back({72, 5, 7 * length, Over::outer_and_columns, 0, 1, 0, /*multiprocessors=*/1, Held::turned});
   }
   for (const int64_t length : {65, 67, 69, 71}) {  // odd ones, of 2 bytes an element
     shapes.push_back({5, 24, length, Over::everything, 0, 1, 8, /*multiprocessors=*/1, Held::rows_side_by_side, true});
+    shapes.push_back({5, 240, length, Over::everything, 0, 1, 8, /*multiprocessors=*/9, Held::rows_side_by_side, true});
     shapes.push_back({72, 5, 7 * length, Over::outer_and_columns, 0, 1, 0, /*multiprocessors=*/1, Held::turned});
   }
   for (const auto [lines, rows, length] : std::vector<std::array<int, 3>>{
