@@ -677,6 +677,12 @@ def test_threads_share_words_of_odd_lines(images: int, pixels: int, channels: in
         assert (p.tiles, p.threads, p.window) == (lines, lines // 8 * sharing, lines)
 
 
+def test_odd_lines_side_by_side_fill_a_cache_line() -> None:
+    for channels, is_of_words in ((8, False), (56, False), (64, True)):
+        p = plan(meta(3000, 225, channels, dtype=torch.float16).transpose(1, 2))
+        assert (p.family == "odd_word_tiles") == is_of_words, channels
+
+
 def test_few_odd_lines_leave_most_of_a_tile_empty() -> None:
     for channels, family in ((56, "lines"), (64, "odd_word_tiles")):
         assert plan(meta(900, 625, channels, dtype=torch.float16).transpose(1, 2), [1, 2]).family == family

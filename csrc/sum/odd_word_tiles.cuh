@@ -72,7 +72,7 @@ class PartsOfNodes {
   /// The nodes that end with the first rows of this thread, but that of the first column, which begins with it.
   template <typename Store>
   __device__ void end(const Acc* begun, unsigned stride, const Store& store) const {
-    Acc node;
+    Acc node = identity<Acc>();
     for_begun([&](int column, int level) {
       const int phase = phase_of(column);
       const bool least = (phase & ((1 << level) - 1)) == 0;
