@@ -81,8 +81,8 @@ def library(name: str, folder: str, *, cuda: bool, headers: Sequence[str] = ()) 
     """
     files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
     sources = [f for f in files if f.suffix == ".cpp" and f != SCHEDULE and (cuda or not f.stem.endswith("_cuda"))]
-    if cuda:  # ahead of the others: they take minutes, and the last one would keep one core busy alone
-        sources = [f for f in files if f.suffix == ".cu"] + sources
+    if cuda:
+        sources += [f for f in files if f.suffix == ".cu"]
     include_dirs = cpp_extension.include_paths("cuda" if cuda else "cpu")
     # As system headers, those of PyTorch and CUDA stay out of -Wall -Wextra.
     system_headers = [f"-isystem{path}" for path in include_dirs]
