@@ -52,9 +52,8 @@ TORCH_LIBRARY(reduce, m) {
   m.def("sum.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)", pure);
   m.def(
       "_plan(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors) -> (str family, str "
-      "layout, int threads, int "
-      "width, int vector, int loads, int tiles, int chunk, int segments, int window, int prefetching, str let_next, "
-      "int[] ranges, int halo, int run, int shared, bool anywhere)");
+      "layout, int threads, int width, int vector, int loads, int tiles, int chunk, int segments, int window, int "
+      "prefetching, str let_next, int[] ranges, int halo, int run, int shared, bool anywhere)");
   m.def("_cpu() -> (str capability, str reads)",
         [] { return std::tuple(std::string(capability(isa())), std::string(name_of(reads_best()))); });
   m.def("_sum_as_on(Tensor self, int[1]? dim=None, *, int multiprocessors) -> Tensor");

@@ -281,8 +281,8 @@ class Launcher {
     if constexpr (sizeof(In) != kOddWordElement) {
       return false;
     } else {
-      if (p_.family != Family::odd_word_tiles || across().length % kPerLoad<In> != kRest) return false;
       const Problem& p = l_.problem;
+      if (p_.family != Family::odd_word_tiles || count(p.reduced, 0, p_.line) % kPerLoad<In> != kRest) return false;
       const Across<In, Acc> a = across();
       const auto tiles = blocks_for(a.lines, a.at_once);
       const auto room = static_cast<unsigned>(word_tile_nodes(p_, a.lines, a.length, kPerLoad<In>));

@@ -121,13 +121,10 @@ __global__ void __launch_bounds__(kTileThreads, 3)
   const unsigned first_line = (blockIdx.x - output * static_cast<unsigned>(tiles.value)) * a.at_once;
   const unsigned lines = min(a.lines - first_line, a.at_once);
 
-  // Warps take up to a cache line side by side, and the threads that share a word are so many apart.
-  const unsigned words = a.at_once / kColumns;
-  const unsigned beside = min(words, static_cast<unsigned>(kLineBytes / kLoadBytes));
-  const unsigned below = threadIdx.x / beside;
-  const unsigned sharing = blockDim.x / words;
-  const unsigned line = (threadIdx.x % beside + below / sharing * beside) * kColumns;
-  const unsigned share = below % sharing;
+  const SharedWord<kColumns> mine(a.at_once);
+  const unsigned line = mine.line;
+  const unsigned sharing = mine.sharing;
+  const unsigned share = mine.share();
   const unsigned nodes_of_line = a.length / kColumns;                 // whole ones
   const unsigned first = share * nodes_of_line / sharing * kColumns;  // row
   const unsigned past = share + 1 == sharing ? a.length : (share + 1) * nodes_of_line / sharing * kColumns;
@@ -165,7 +162,7 @@ __global__ void __launch_bounds__(kTileThreads, 3)
   __syncthreads();
   if (line < lines) {
     const int before = share == 0 ? static_cast<int>(sharing - 1) : -1;
-    parts.end(begun + before * static_cast<int>(beside), blockDim.x,
+    parts.end(begun + before * static_cast<int>(mine.beside), blockDim.x,
               [&](int column, Acc node) { nodes[(column * a.length + first) / kColumns] = node; });
   }
   fold_nodes<kColumns>(a, tile, lines / kColumns * a.length, first_line, places.offset(output), whole);

@@ -998,9 +998,8 @@ bool are_words(const Problem& p) {
          strides_divide(r, 2, columns) && strides_divide(p.kept, 0, columns);
 }
 
-/// Family::word_tiles, or none if lines are not of words, or there is no room for the nodes.
+/// Family::word_tiles of lines of words of an even length, or none if there is no room for the nodes.
 std::optional<Plan> plan_word_tiles(const Problem& p, const Lines& lines, int multiprocessors) {
-  if (!are_words(p) || lines.dim != 1 || lines.length % 2 != 0) return std::nullopt;
   const int64_t rows = word_rows(lines.length);
   constexpr int kMaxRun = 512;              // bytes side by side
   constexpr int64_t kMaxShared = 48 << 10;  // of nodes: more would have to be asked for
@@ -1027,14 +1026,13 @@ std::optional<Plan> plan_word_tiles(const Problem& p, const Lines& lines, int mu
               .window = static_cast<int>(tile * rows)};
 }
 
-/// Family::odd_word_tiles, or none if lines are not of words and odd, there is no room for the nodes, or too little for
-/// threads to do.
+/// Family::odd_word_tiles of lines of words of an odd length, or none if there is no room for the nodes, or too little
+/// for threads to do.
 ///
 /// Fitted to 387 random layouts, channels_last and such, of 1 to 256 MiB, under up to ten plans each: 249 are
 /// taken, 1.24 times as fast as before in the geometric mean, those of 16 MiB and more 1.34, four of them more than a
 /// tenth slower; the fastest of the ten would be another 3 % faster (H200).
 std::optional<Plan> plan_odd_word_tiles(const Problem& p, const Lines& lines, int multiprocessors) {
-  if (!are_words(p) || lines.dim != 1 || lines.length % 2 == 0) return std::nullopt;
   // Of fewer side by side than a cache line holds, warps would leave most of what they read to each other: (120773, 2,
   // 8, 43) of bfloat16, eight side by side, 134 us, 0.44 of torch.sum's speed (H200).
   if (p.reduced.size[1].value * p.element_size < kLineBytes) return std::nullopt;
@@ -1074,8 +1072,8 @@ std::optional<Plan> plan_odd_word_tiles(const Problem& p, const Lines& lines, in
               .window = static_cast<int>(tile)};
 }
 
-/// Family::word_tiles or odd_word_tiles by tiles that are outputs, whose sums they are then, in one launch. None if
-/// lines are not of words, or outputs are few or much for a block.
+/// Family::word_tiles or odd_word_tiles, of lines of words, by tiles that are outputs, whose sums they are then, in one
+/// launch. None if outputs are few, or much for a block.
 ///
 /// Of 545 random layouts of 8 to 2048 outputs, channels_last images and such, 276 are like that and 1.24 times as fast
 /// as in two launches or by rows in the geometric mean, three of them more than a tenth slower; fewer outputs are 0.9
@@ -1085,7 +1083,7 @@ std::optional<Plan> plan_whole_tiles(const Problem& p, const Lines& lines, int m
   constexpr int64_t kMostBytes = 64 << 10;
   constexpr int64_t kMostOfFewThreads = 48 << 10;
   const int64_t bytes = p.n * p.element_size;
-  if (!are_words(p) || lines.dim != 1 || bytes > kMostBytes || 8 * p.outputs < multiprocessors) return std::nullopt;
+  if (bytes > kMostBytes || 8 * p.outputs < multiprocessors) return std::nullopt;
   static_assert(kMostBytes / 2 / 2 <= kWarpSize * kMaxTileWindow);  // nodes of two elements, of two bytes each
   const int columns = 16 / p.element_size;
   const int64_t tile = std::max<int64_t>(kPart, ceil_power(lines.count));
@@ -1100,6 +1098,14 @@ std::optional<Plan> plan_whole_tiles(const Problem& p, const Lines& lines, int m
               .tiles = static_cast<int>(tile),
               .segments = 1,
               .line = lines.dim};
+}
+
+/// Tiles of words, or none if lines are not of words, or there are no such plans for them.
+std::optional<Plan> plan_words(const Problem& p, const Lines& lines, int multiprocessors) {
+  if (!are_words(p) || lines.dim != 1) return std::nullopt;
+  if (const auto whole = plan_whole_tiles(p, lines, multiprocessors)) return whole;
+  return lines.length % 2 == 0 ? plan_word_tiles(p, lines, multiprocessors)
+                               : plan_odd_word_tiles(p, lines, multiprocessors);
 }
 
 /// The longest lines that are better staged than walked along, if either can be. Of 7960 random layouts whose lines
@@ -1664,11 +1670,9 @@ Plan plan_kernel(const Problem& p, int multiprocessors) {
   std::optional<Plan> plan = rows;
   const auto lines = lines_across(p);
   if (lines) {
-    if (const auto whole = plan_whole_tiles(p, *lines, multiprocessors)) return *whole;
-    if (const auto words = plan_word_tiles(p, *lines, multiprocessors)) {
+    if (const auto words = plan_words(p, *lines, multiprocessors)) {
+      if (words->window == 0) return *words;  // in one launch, which rows do not beat
       plan = words;
-    } else if (const auto odd = plan_odd_word_tiles(p, *lines, multiprocessors)) {
-      plan = odd;
     } else {
       const auto tiles = plan_tiles(p, *lines, multiprocessors);
       const auto along = plan_lines(p, *lines, multiprocessors);

@@ -57,7 +57,7 @@ enum class Family {
   boxes,           // boxes.cuh: what other families would read in pieces of sectors
 };
 
-/// Those whose order runs across memory.
+/// Those whose order runs across memory, which are the last ones.
 constexpr bool is_across(Family family) { return family >= Family::lines; }
 
 /// How the elements of an output lie, for Family::rows.

@@ -32,10 +32,10 @@ std::string name_of(Family family) {
       return "narrow_columns";
     case Family::lines:
       return "lines";
-    case Family::odd_word_tiles:
-      return "odd_word_tiles";
     case Family::word_tiles:
       return "word_tiles";
+    case Family::odd_word_tiles:
+      return "odd_word_tiles";
     case Family::staged_tiles:
       return "staged_tiles";
     case Family::tiles:

@@ -80,9 +80,10 @@ __device__ void fold_nodes(const Across<In, Acc>& a, Acc* tile, unsigned every, 
 #pragma unroll
     for (int k = 0; k < kPart; ++k) x[k] = tile[(first + swap) ^ k];
   };
-  if (!whole.is_output())
-    return fold_tile(every, window, a.nodes + place * a.windows + first_window(a, first_line), read);
-
+  if (!whole.is_output()) {
+    fold_tile(every, window, a.nodes + place * a.windows + first_window(a, first_line), read);
+    return;
+  }
   Acc* const windows = tile + past;  // up to kWarpSize
   fold_tile(every, window, windows, read);
   __syncthreads();
@@ -90,6 +91,27 @@ __device__ void fold_nodes(const Across<In, Acc>& a, Acc* tile, unsigned every, 
   for (int mask = 1; mask < kWarpSize; mask *= 2) sum += shuffle_xor(sum, mask);
   if (threadIdx.x == 0) whole.store(place, sum);
 }
+
+/// What a thread of a block takes of a tile of so many lines: a word of neighbouring ones, which others share. Warps
+/// take up to a cache line side by side.
+template <int kColumns>
+struct SharedWord {
+  unsigned beside;   // threads side by side; those that share a word are so many apart
+  unsigned below;    // rows of these
+  unsigned sharing;  // threads
+  unsigned line;     // the first one
+
+  __device__ explicit SharedWord(unsigned lines) {
+    const unsigned words = lines / kColumns;
+    beside = min(words, static_cast<unsigned>(kLineBytes / kLoadBytes));
+    below = threadIdx.x / beside;
+    sharing = blockDim.x / words;
+    line = (threadIdx.x % beside + below / sharing * beside) * kColumns;
+  }
+
+  /// The number of this thread among those that share.
+  __device__ unsigned share() const { return below % sharing; }
+};
 
 /// The windows of at_once lines, a power of two. Outputs are taken in the order of memory; `places` are those in the
 /// result. Four blocks a multiprocessor leave 64 registers, so that what does not change in the loop is spilled, for
@@ -108,18 +130,16 @@ __global__ void __launch_bounds__(kTileThreads, 4)
   const unsigned lines = min(a.lines - first_line, a.at_once);
   const unsigned parts = a.length / kRows;  // of a line
 
-  // Warps take up to a cache line side by side, and parts below each other, whose nodes are in few banks only where
-  // parts are many to the power of two.
-  const unsigned words = a.at_once / kColumns;
-  const unsigned beside = min(words, static_cast<unsigned>(kLineBytes / kLoadBytes));
-  const unsigned below = threadIdx.x / beside;
-  const unsigned step = blockDim.x / words;
-  const unsigned line = (threadIdx.x % beside + below / step * beside) * kColumns;
+  // Threads that share a word take parts below each other in turns, whose nodes are in few banks only where parts are
+  // many to the power of two.
+  const SharedWord<kColumns> mine(a.at_once);
+  const unsigned line = mine.line;
+  const unsigned step = mine.sharing;
   if (line < lines) {
     const unsigned leaf = (first_line + line) * a.length;
     const In* const column = opaque(a.data + kept.offset(output) + a.reduced.offset_of_small(leaf));
     const int64_t stride = static_cast<int>(a.reduced.far.stride[0]);
-    for (unsigned first = below % step; first < parts; first += kParts * step) {
+    for (unsigned first = mine.share(); first < parts; first += kParts * step) {
       uint4 word[kParts][kRows];
 #pragma unroll
       for (int i = 0; i < kParts; ++i) {

@@ -37,7 +37,7 @@ Place launcher;
 [[noreturn, gnu::noinline, gnu::no_sanitize_address]] void go_on(Place& there) { __builtin_longjmp(there, 1); }
 
 /// Comes back when somebody goes on here. Not swapcontext, each of which sets the signal mask: all the driver's sums
-/// would take 67 seconds instead of 20. Unknown to AddressSanitizer, which has no need to know that frames stay where
+/// would take 67 seconds instead of 11. Unknown to AddressSanitizer, which has no need to know that frames stay where
 /// they are.
 [[gnu::noinline, gnu::no_sanitize_address]] void switch_to(Place& there, Place& here) {
   if (__builtin_setjmp(here) == 0) go_on(there);
