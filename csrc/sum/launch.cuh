@@ -1,5 +1,6 @@
-// From run-time types and plans to kernels. The kernels of each accumulate type, and of float32's those that read
-// 16-bit floats, are instantiated in a file of their own, so that they compile side by side.
+// From run-time types and plans to kernels. The kernels of each accumulate type are instantiated in a file of their
+// own, and so are those of float32 that read 16-bit floats and those of int64 that read bytes: they compile side by
+// side.
 
 #pragma once
 
@@ -659,6 +660,7 @@ cudaError_t launch_float16(const Launch& l, cudaStream_t stream);  // from or to
 cudaError_t launch_float32(const Launch& l, cudaStream_t stream);
 cudaError_t launch_float64(const Launch& l, cudaStream_t stream);
 cudaError_t launch_int64(const Launch& l, cudaStream_t stream);
+cudaError_t launch_int8(const Launch& l, cudaStream_t stream);  // bool, int8 and uint8 to int64
 cudaError_t launch_complex(const Launch& l, cudaStream_t stream);
 
 }  // namespace reduce_ops::sum

@@ -6,6 +6,8 @@ namespace {
 
 bool has_16_bits(Type type) { return type == Type::float16 || type == Type::bfloat16; }
 
+bool has_8_bits(Type type) { return type == Type::boolean || type == Type::int8 || type == Type::uint8; }
+
 }  // namespace
 
 cudaError_t launch(const Launch& l, cudaStream_t stream) {
@@ -15,7 +17,7 @@ cudaError_t launch(const Launch& l, cudaStream_t stream) {
     case Type::float64:
       return launch_float64(l, stream);
     case Type::int64:
-      return launch_int64(l, stream);
+      return has_8_bits(l.in) ? launch_int8(l, stream) : launch_int64(l, stream);
     case Type::complex64:
     case Type::complex128:
       return launch_complex(l, stream);

@@ -28,14 +28,11 @@ cudaError_t launch_float64(const Launch& l, cudaStream_t stream) {
 }
 
 cudaError_t launch_int64(const Launch& l, cudaStream_t stream) {
-  switch (l.in) {
-    case Type::int8:
-      return launch_every<int8_t, uint64_t>(l, stream);
-    case Type::int16:
-      return launch_rows<int16_t, uint64_t>(l, stream);
-    default:
-      return cudaErrorInvalidValue;
-  }
+  return l.in == Type::int16 ? launch_rows<int16_t, uint64_t>(l, stream) : cudaErrorInvalidValue;
+}
+
+cudaError_t launch_int8(const Launch& l, cudaStream_t stream) {
+  return l.in == Type::int8 ? launch_every<int8_t, uint64_t>(l, stream) : cudaErrorInvalidValue;
 }
 
 cudaError_t launch_complex(const Launch& l, cudaStream_t stream) {
