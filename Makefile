@@ -14,8 +14,9 @@ help:  ## list the targets
 bench: build/.ready  ## time the ladder; ARGS="--help" lists the options
 	@$(PY) -m reduce_ops bench $(ARGS)
 
+# Two workers share two cores, and threads that spin while they wait for others would take half of them.
 test: build/.ready  ## run the tests; ARGS goes to pytest
-	@$(PY) -m pytest tests -n auto --dist loadfile $(ARGS)
+	@OMP_WAIT_POLICY=passive $(PY) -m pytest tests -n auto --dist loadfile $(ARGS)
 
 lint: .venv/.ready-dev  ## check formatting, style and types of all committed files
 	@$(PY) -m pre_commit run --all-files $(ARGS)

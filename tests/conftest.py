@@ -43,11 +43,19 @@ def pytest_xdist_auto_num_workers() -> int:
     return 0 if torch.cuda.is_available() else min(2, os.cpu_count() or 1)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not torch.cuda.is_available():
-        for item in items:
-            if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason="no GPU"))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without a GPU, one of each test that needs it is skipped and stands for the others, which are thousands."""
+    if torch.cuda.is_available():
+        return
+    on_gpu: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            on_gpu.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for first, *others in on_gpu.values():
+        first.add_marker(pytest.mark.skip(reason=f"no GPU, for it nor {len(others)} like it" if others else "no GPU"))
+        config.hook.pytest_deselected(items=others)
+    left_out = {id(item) for _, *others in on_gpu.values() for item in others}
+    items[:] = [item for item in items if id(item) not in left_out]
 
 
 def folder_of_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
