@@ -52,7 +52,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("gpu"):
             on_gpu.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for first, *others in on_gpu.values():
-        first.add_marker(pytest.mark.skip(reason=f"no GPU, for it nor {len(others)} like it" if others else "no GPU"))
+        more = f", nor for {len(others)} more of this test" if others else ""
+        first.add_marker(pytest.mark.skip(reason=f"no GPU{more}"))
         config.hook.pytest_deselected(items=others)
     left_out = {id(item) for _, *others in on_gpu.values() for item in others}
     items[:] = [item for item in items if id(item) not in left_out]
