@@ -43,6 +43,7 @@ def pytest_xdist_auto_num_workers() -> int:
     return 0 if torch.cuda.is_available() else min(2, os.cpu_count() or 1)
 
 
+@pytest.hookimpl(trylast=True)  # behind -k and -m, or the one that stands for others might not be selected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without a GPU, one of each test that needs it is skipped and stands for the others, which are thousands."""
     if torch.cuda.is_available():
@@ -51,12 +52,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("gpu"):
             on_gpu.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out: set[pytest.Item] = set()
     for first, *others in on_gpu.values():
         more = f", nor for {len(others)} more of this test" if others else ""
         first.add_marker(pytest.mark.skip(reason=f"no GPU{more}"))
-        config.hook.pytest_deselected(items=others)
-    left_out = {id(item) for _, *others in on_gpu.values() for item in others}
-    items[:] = [item for item in items if id(item) not in left_out]
+        left_out.update(others)
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
 
 
 def folder_of_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
