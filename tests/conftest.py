@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,26 +79,3 @@ def turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             fcntl.flock(room, how)
         yield
         fcntl.flock(room, fcntl.LOCK_UN)  # by closing it would be held on for as long as a forked process lives
-
-
-AOT_INDUCTOR = """
-import tempfile, torch
-exported = torch.export.export(torch.nn.Linear(2, 2), (torch.ones(2, 2),))
-package = torch._inductor.aoti_compile_and_package(exported, package_path=tempfile.mkdtemp() + "/model.pt2")
-torch._inductor.aoti_load_package(package)(torch.ones(2, 2))
-"""
-
-
-@pytest.fixture(scope="session")
-def aot_inductor(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skip where PyTorch cannot run what AOTInductor makes of a model without our operators: some builds crash."""
-    with (folder_of_run(tmp_path_factory) / "aot_inductor").open("a+") as file:  # one worker finds out for all
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        exit_code = file.read()
-        if not exit_code:
-            done = subprocess.run([sys.executable, "-c", AOT_INDUCTOR], capture_output=True, check=False)
-            exit_code = str(done.returncode)
-            file.write(exit_code)
-    if exit_code != "0":
-        pytest.skip(f"AOTInductor does not work here: a model of torch.nn ends with exit code {exit_code}")

@@ -12,7 +12,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 import reduce_ops
 from reduce_ops import LADDER
-from support import assert_same_bits, random_values
+from support import assert_same_bits, random_values, where_aot_inductor_works
 
 OPS = torch.ops.reduce
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
@@ -137,23 +137,26 @@ class Model(torch.nn.Module):
         return OPS.sum_v7(y, block_size=128), reduce_ops.sum(y * y, 0), OPS.block_sums_v6(y)
 
 
-@needs_a_compiler
-@pytest.mark.usefixtures("aot_inductor")
-def test_export_and_aot_inductor(tmp_path: Path, device: torch.device) -> None:
+def export_and_aot_inductor(folder: Path, device: torch.device) -> None:
     model = Model().eval().to(device)
     x = torch.randn(50, 20, device=device)
     exported = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim("rows", min=50, max=10_000)},))
     targets = {str(node.target) for node in exported.graph.nodes if node.op == "call_function"}
     assert {"reduce.sum_v7.default", "reduce.sum.dim_IntList", "reduce.block_sums_v6.default"} <= targets
-    torch.export.save(exported, tmp_path / "model.pt2")
-    loaded = torch.export.load(tmp_path / "model.pt2").module()
-    package = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "package.pt2"))
+    torch.export.save(exported, folder / "model.pt2")
+    loaded = torch.export.load(folder / "model.pt2").module()
+    package = torch._inductor.aoti_compile_and_package(exported, package_path=str(folder / "package.pt2"))
     compiled = torch._inductor.aoti_load_package(package)
     for rows in (50, 3000):
         x = torch.randn(rows, 20, device=device)
         for function in (loaded, compiled):
             for actual, expected in zip(function(x), model(x), strict=True):
                 torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+@needs_a_compiler
+def test_export_and_aot_inductor(tmp_path: Path, device: torch.device) -> None:
+    where_aot_inductor_works(export_and_aot_inductor, tmp_path, device)
 
 
 @pytest.mark.parametrize(

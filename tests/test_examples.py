@@ -14,6 +14,7 @@ import torch
 from torch.utils import cpp_extension
 
 import reduce_ops
+from support import where_aot_inductor_works
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = Path(reduce_ops.__file__).with_name("libreduce_ops.so")
@@ -81,16 +82,20 @@ def test_sums_from_cpp(programs: Path) -> None:
         assert "python" not in re.sub(r"=> \S+", "", run("ldd", programs / "sums"))
 
 
-@pytest.mark.usefixtures("aot_inductor")
-def test_a_package_from_cpp(programs: Path, tmp_path: Path) -> None:
-    class Model(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            y = x * 3
-            return torch.ops.reduce.sum_v6(y), reduce_ops.sum(y, 0), torch.ops.reduce.block_sums_v3(y)
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 3
+        return torch.ops.reduce.sum_v6(y), reduce_ops.sum(y, 0), torch.ops.reduce.block_sums_v3(y)
 
+
+def package_from_cpp(program: Path, folder: Path) -> None:
     x = torch.randn(50, 20)
     rows = torch.export.Dim("rows", min=50, max=10_000)
     exported = torch.export.export(Model(), (x,), dynamic_shapes=({0: rows},))
-    package = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "model.pt2"))
-    output = run(programs / "package", LIBRARY, package, "300", "20")
+    package = torch._inductor.aoti_compile_and_package(exported, package_path=str(folder / "model.pt2"))
+    output = run(program, LIBRARY, package, "300", "20")
     assert [float(line) for line in output.split()] == [18_000] * 3
+
+
+def test_a_package_from_cpp(programs: Path, tmp_path: Path) -> None:
+    where_aot_inductor_works(package_from_cpp, programs / "package", tmp_path)
