@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/WrapDimUtils.h>
+#include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/core/DimVector.h>
 #include <ATen/functorch/BatchedTensorImpl.h>
 #include <ATen/ops/movedim.h>
@@ -30,6 +31,7 @@ at::Tensor batched_over_dims(const at::Tensor& self, at::OptionalIntArrayRef dim
     const int64_t rank = batch.dim() - 1;  // of a sample
     at::DimVector shifted;
     if (dims && !dims->empty()) {
+      at::dim_list_to_bitset(*dims, rank);  // refuses what is not of a sample, or there twice
       for (const int64_t d : *dims) shifted.push_back(at::maybe_wrap_dim(d, rank) + 1);
     } else {
       for (int64_t d = 1; d <= rank; ++d) shifted.push_back(d);

@@ -13,6 +13,11 @@
 // is read later is what was written last. The first wave of blocks gains by that even where it does not wait: 31.0 us
 // instead of 32.0 for (32, 2^20) over dimension 1, 16.5 instead of 17.4 for 2^24 elements, in a graph behind a kernel
 // of others (H200). Which sums do so is part of the plan (Plan::prefetching).
+//
+// Loads that promise that nobody writes there meanwhile (ld.global.nc, __ldg) are used for what the kernel ahead may
+// still write when a block starts. PTX words that promise for as long as a kernel runs; what it is for is that such
+// loads may keep what they read in L1. None is issued before wait_for_stream(), nor moved there by the compiler, to
+// which that is volatile, and prefetches fill L2 alone, so that there is nothing in L1 that was read too early.
 
 #pragma once
 

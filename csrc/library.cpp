@@ -13,14 +13,21 @@
 namespace reduce_ops {
 namespace {
 
-/// Sparse, nested and quantized tensors have no single run of elements to sum; say so instead of "no kernel found".
+/// Sparse, nested and quantized tensors have no single run of elements to sum, or to write to; say so instead of "no
+/// kernel found".
 void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
-  const at::Tensor& self = (*stack)[stack->size() - schema.arguments().size()].toTensor();
-  const std::string& name = schema.arguments()[0].name();
-  const char* kind = self.is_quantized() ? "quantized" : self.is_nested() ? "nested" : "not strided";
-  TORCH_CHECK_NOT_IMPLEMENTED(false, schema.name(), ": ", name, " is ", kind, " (layout ", self.layout(), ", dtype ",
-                              self.scalar_type(), "); accepted is a dense, strided tensor");
+  const auto& arguments = schema.arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = (*stack)[stack->size() - arguments.size() + i];
+    if (!value.isTensor()) continue;
+    const at::Tensor& tensor = value.toTensor();
+    const char* kind = tensor.is_quantized() ? "quantized" : tensor.is_nested() ? "nested" : "not strided";
+    TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == at::kStrided && !tensor.is_quantized() && !tensor.is_nested(),
+                                schema.name(), ": ", arguments[i].name(), " is ", kind, " (layout ", tensor.layout(),
+                                ", dtype ", tensor.scalar_type(), "); accepted is a dense, strided tensor");
+  }
+  TORCH_INTERNAL_ASSERT(false, schema.name(), ": no tensor has a layout to reject");
 }
 
 }  // namespace

@@ -45,13 +45,14 @@ def sum(
         x: Dense tensor of any shape and strides, on a CPU or a CUDA device: bool, any integer dtype, float8_e4m3fn,
             float8_e5m2, float16, bfloat16, float32, float64 or complex. Conjugated and negated views, complex32, and
             tensors of more than twelve dimensions that cannot be merged are copied on a GPU.
-        dim: The dimension or dimensions to sum over; all of them if None or empty.
+        dim: The dimension or dimensions to sum over; all of them if None or empty. Of a tensor of more than 64 none can
+            be named.
         keepdim: Whether the result keeps the dimensions that were summed, with size 1.
         dtype: The dtype that elements are converted to before they are added, and the dtype of the result. They are
             converted as they are read from floats up to 32 bits to float32 or float64, from bool and integers to int64,
             float32 or float64, and from complex64 to complex128; into a new tensor for any other pair.
-        out: Tensor for the result, on the device of ``x``; it is resized, and may share memory with ``x``. Without
-            ``dtype`` the elements are converted to its dtype, with ``dtype`` it must have that one.
+        out: Tensor for the result, on the device of ``x``; it is resized, and may share memory with ``x`` or be ``x``.
+            Without ``dtype`` the elements are converted to its dtype, with ``dtype`` it must have that one.
 
     Returns:
         A tensor of the kept dimensions on the device of ``x``, or ``out``. Its dtype is ``dtype``, or else int64 for

@@ -47,6 +47,9 @@ SUMS: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor], D
     "rows, misaligned": ((2**21,), lambda x: x[1:], None),
     "rows, a warp each": ((2000, 1000), lambda x: x, 1),
     "rows, planes": ((32, 3, 56, 56), lambda x: x, (0, 2, 3)),
+    "rows, pitched": ((2000, 1000), lambda x: x[:, ::2], 1),
+    "rows, split": ((20, 4, 30, 5, 101), lambda x: x[..., :99], (0, 2, 4)),
+    "rows, strided": ((20, 4, 30, 5, 101), lambda x: x[..., ::2], (0, 2, 4)),
     "tiny_rows": ((20_000, 3), lambda x: x, 1),
     "small_rows": ((20_000, 32), lambda x: x, 1),
     "staged_rows": ((9000, 257), lambda x: x, 1),
@@ -94,7 +97,15 @@ def test_sums_wait_for_the_kernel_ahead(kind: str) -> None:
     assert p.let_next == kind.rpartition(", ")[2] or p.family not in ("columns", "narrow_columns")
     assert p.tiles > 1 or kind != "rows, many tiles"
     assert (p.layout == "shifted") == ("misaligned" in kind)
+    assert p.layout == kind.rpartition(", ")[2] or p.layout not in ("pitched", "split", "strided") or p.family != "rows"
     check(shape, lambda x: reduce_ops.sum(view(x), dim))
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((2**20,), None), ((300, 5000), 1), ((5000, 300), 0), ((8, 30_000), 0)])
+def test_sums_that_convert_wait_for_the_kernel_ahead(shape: tuple[int, ...], dim: Dims) -> None:
+    check(shape, lambda x: reduce_ops.sum(x, dim, dtype=torch.float64))
+    check(shape, lambda x: reduce_ops.sum(x.view(torch.float16), dim, dtype=torch.float32))
+    check(shape, lambda x: reduce_ops.sum(x.view(torch.int8), dim, dtype=torch.float32))
 
 
 @pytest.mark.parametrize(

@@ -679,7 +679,8 @@ def test_refused(device: torch.device) -> None:
         sum_exact(x, dtype=torch.bits8)
     for dtype in (torch.complex64, torch.int64):
         with pytest.raises(RuntimeError, match="up to 63"):
-            sum_exact(torch.ones((1,) * 64, dtype=dtype, device=device), dtype=torch.complex64)
+            sum_exact(torch.ones((1,) * 64, dtype=dtype, device=device), 0, dtype=torch.complex64)
+        assert sum_exact(torch.ones((1,) * 64, dtype=dtype, device=device)) == 1
     assert sum_exact(torch.ones((1,) * 64, device=device)) == 1
 
 

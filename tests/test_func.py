@@ -125,6 +125,18 @@ def test_what_only_the_outer_vmap_batches(device: torch.device) -> None:
         assert_same_bits(actual, torch.stack([op(a) for a in x]))
 
 
+@pytest.mark.parametrize("shape, dim", [((), (0, -1)), ((4,), (0, 0)), ((4, 5), (1, -1)), ((), 1), ((4,), 1)], ids=str)
+def test_bad_dims_of_a_sample(shape: tuple[int, ...], dim: int | tuple[int, ...], device: torch.device) -> None:
+    """The error of a call on one sample, which counts its own dimensions."""
+    x = torch.ones(3, *shape, device=device)
+    for function in (reduce_ops.sum, reduce_ops.sum_exact):
+        with pytest.raises((IndexError, RuntimeError)) as of_one:
+            function(x[0], dim)
+        with pytest.raises(type(of_one.value)) as of_all:
+            torch.func.vmap(lambda sample, function=function: function(sample, dim))(x)
+        assert str(of_all.value).splitlines()[0] == str(of_one.value).splitlines()[0]
+
+
 def test_missing_dims(device: torch.device) -> None:
     x = torch.ones(3, 4, device=device)
     for op in (torch.sum, torch.ops.reduce.sum):

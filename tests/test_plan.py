@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -223,14 +224,14 @@ def test_a_run_of_a_few_elements_is_crossed_too() -> None:
 
 def test_every_other_element_is_not_crossed() -> None:
     assert plan(meta(300, 900, 2).permute(2, 0, 1)).layout == "pitched"
-    assert plan(meta(3000, 9000, 3).permute(2, 0, 1)).family == "lines"
+    assert plan(meta(3001, 9001, 3).permute(2, 0, 1)).family == "lines"
 
 
 @pytest.mark.parametrize(
     ("length", "step"),
     [
-        *((100_000, 8), (1_000_000, 5)),  # what lies between is not in L1 any more, but in L2
-        (3_000_000, 2),  # nor there
+        *((100_001, 8), (1_000_001, 5)),  # what lies between is not in L1 any more, but in L2
+        (3_000_001, 2),  # nor there
     ],
 )
 def test_elements_a_few_apart_are_rows(length: int, step: int) -> None:
@@ -287,7 +288,7 @@ def test_some_windows_have_room(dtype: torch.dtype, mib: int) -> None:
         lines = mib * 2**20 // dtype.itemsize // length
         if lines * length < 2**31:
             assert plan(meta(length, lines, dtype=dtype).t()).family in (
-                *("lines", "word_tiles", "odd_word_tiles", "staged_tiles", "boxes"),
+                *("lines", "word_tiles", "odd_word_tiles", "staged_tiles", "boxes", "rows_across_memory"),
             ), length
 
 
@@ -334,7 +335,7 @@ def test_lines_do_not_leave_the_second_wave_short() -> None:
 
 def test_nodes_take_a_hundredth_of_what_is_there() -> None:
     """Not of what an expanded or unfolded view makes of it."""
-    assert plan(meta(3000, 300_000).t()).window == 128  # 1.2 GB: 28 MB of nodes would be too much
+    assert plan(meta(3000, 300_000).t()).window == 128  # 3.6 GB: nodes of 64 would take more than a hundredth
     assert plan(meta(3000, 3000).t()).window == 64
     assert plan(meta(3000, 100).t().expand(20, 100, 3000)).family == "lines"  # 7 MiB are always there
     assert plan(meta(30_000, 1).expand(30_000, 100_000)).layout == "strided"
@@ -359,7 +360,7 @@ def test_lines_in_two_dimensions() -> None:
 
 def test_lines_come_before_tiles_element_by_element() -> None:
     """Unless they lie side by side, and windows are longer."""
-    for length, family in ((86, "lines"), (64, "boxes"), (63, "boxes"), (40, "boxes"), (20, "lines")):
+    for length, family in ((86, "lines"), (65, "boxes"), (63, "boxes"), (40, "boxes"), (20, "lines")):
         assert plan(meta(length, 37_485, 13, dtype=torch.float64).permute(2, 1, 0)).family == family
     for matrices, family, window in ((30_000, "lines", 32), (300_000, "boxes", 128)):
         p = plan(meta(matrices, 50, 5, dtype=torch.float64).transpose(1, 2))
@@ -1112,8 +1113,63 @@ def test_two_blocks_of_narrow_columns_a_multiprocessor(
     assert plan(meta(rows, columns, dtype=dtype), 0).segments == segments
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8], ids=str)
+def test_sums_of_one_element_in_another_order_are_a_copy(dtype: torch.dtype) -> None:
+    x = meta(1, 13, 1538, 3325, dtype=dtype).permute(3, 2, 1, 0)
+    assert plan(x, 3).family == "copy"
+    assert plan(x.contiguous(), 3).family != "copy"
+    assert plan(meta(1, 40, 50, dtype=dtype).permute(2, 1, 0), 1).family != "copy"
+
+
+def test_rows_across_memory() -> None:
+    """Full sums of 32 and 64 bits, of columns of a multiple of 32 elements."""
+    for dtype in (torch.float32, torch.float64, torch.complex64):
+        for length, window in ((4096, 4096), (4100, 0), (96, 32), (31, 0)):
+            p = plan(meta(length, 4001, dtype=dtype).t())
+            assert (p.family == "rows_across_memory") == (window > 0)
+            assert window == 0 or p.window == window
+    images = meta(64, 64, 56, 56, dtype=torch.float16).to(memory_format=torch.channels_last)
+    assert plan(images).family == "rows_across_memory"
+    assert plan(images, [1, 2, 3]).family == "rows_across_memory"
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 132])
+def test_more_outputs_than_a_grid_has_blocks(multiprocessors: int) -> None:
+    """2^31 - 1: kernels that have a block for an output, or for four, are for fewer."""
+    many = 2**31
+    for x in (meta(64, 64, dtype=torch.float16).t(), meta(99, 48, dtype=torch.float16).t()):
+        assert plan(x.expand(many - 1, *x.shape), [1, 2], multiprocessors).family in ("word_tiles", "odd_word_tiles")
+        assert plan(x.expand(many, *x.shape), [1, 2], multiprocessors).family in ("rows", "columns")
+    short = meta(3 * 4 * many + 400, dtype=torch.float16)
+    for step, pitch in ((1, 2), (2, 3)):
+        for outputs, width in ((4 * (many - 1), 32), (4 * many, 0)):
+            p = plan(short.as_strided((outputs, 200), (pitch, step)), 1, multiprocessors)
+            assert (p.family, p.width) == ("rows", width), (step, outputs)
+
+
+@given(data=st.data())
+def test_contiguous_sums_are_one_launch(data: st.DataObject) -> None:
+    """But for one in 150 that end in pieces, shorter than a cache line, of what is summed with other dimensions."""
+    dtype = data.draw(st.sampled_from(SOME_DTYPES))
+    large = st.integers(4, 16).flatmap(lambda bits: st.integers(2**bits, 2 ** (bits + 1)))
+    shape = data.draw(st.lists(large, max_size=4)) + data.draw(st.lists(st.integers(1, 20), min_size=1, max_size=2))
+    dims = data.draw(st.lists(st.sampled_from(range(len(shape))), min_size=1, unique=True))
+    assume(math.prod(shape) <= 2**33)
+    p = plan(meta(*shape, dtype=dtype), dims)
+    if p.window == 0:
+        assert p.family != "copy"
+        return
+    assert p.family == "boxes"
+    innermost = itertools.takewhile(lambda d: d in dims or shape[d] == 1, reversed(range(len(shape))))
+    assert 1 < math.prod(shape[d] for d in innermost) < 128 // dtype.itemsize
+
+
 SOME_DTYPES = (torch.float32, torch.float16, torch.float64, torch.float8_e5m2, torch.int8, torch.int16, torch.uint16)
 SOME_DTYPES += (torch.complex128,)
+
+
+def accumulated_size(dtype: torch.dtype) -> int:
+    return 16 if dtype.is_complex else 4 if dtype.is_floating_point and dtype != torch.float64 else 8
 
 
 @given(data=st.data())
@@ -1130,12 +1186,22 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
     p = plan(x, dims, multiprocessors)
     n = math.prod(x.shape[d] for d in dims)
     outputs = x.numel() // n
+    if p.family == "copy":
+        assert n == 1
+        return
+    if p.family == "rows_across_memory":
+        assert n % p.window == 0
+        assert p.window >= 32 and p.window & (p.window - 1) == 0
+        assert outputs * n // p.window * accumulated_size(dtype) <= max(
+            7 * 2**20, math.prod(shape) * dtype.itemsize / 100
+        )
+        return
     if p.segments == 0:
         assert x.numel() > 2**35  # more than a launch covers
         return
     assert 32 <= p.threads <= 1024
     elements = 16 // x.element_size()
-    accumulated = 16 if dtype.is_complex else 4 if dtype.is_floating_point and dtype != torch.float64 else 8
+    accumulated = accumulated_size(dtype)
     slots = SLOT_WORDS * 4 // accumulated
     if p.family == "rows":
         per_load = 1 if p.layout in ("pitched", "strided") else elements

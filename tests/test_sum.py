@@ -189,6 +189,35 @@ def test_number_of_cpu_threads_does_not_matter(threads: int) -> None:
         torch.set_num_threads(before)
 
 
+def test_denormal_numbers_count_in_every_thread() -> None:
+    """torch.set_flush_denormal() is of one thread, and sums are the same in all."""
+    threads = torch.get_num_threads()
+    x = torch.full((300_000,), 1e-40)
+    calls = (
+        reduce_ops.sum,
+        reduce_ops.sum_exact,
+        reduce_ops.sum_v7,
+        lambda x: reduce_ops.sum(x.view(300, 1000), 0),
+        lambda x: reduce_ops.sum(x.view(300, 1000), 1),
+        lambda x: reduce_ops.sum(x, dtype=torch.float64),
+    )
+    expected = [call(x) for call in calls]
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this CPU cannot flush them")
+    try:
+        flushed = [torch.sum(x).view(torch.int32)]  # as bits: to compare numbers would flush them too
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            actual = [call(x) for call in calls]
+            flushed.append(torch.sum(x).view(torch.int32))
+            for mine, theirs in zip(actual, expected, strict=True):
+                assert_same_bits(mine, theirs)
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(threads)
+    assert any(bits == 0 for bits in flushed), "nothing was flushed, so nothing was tested"
+
+
 def test_out(device: torch.device) -> None:
     x = random_values(70_001, torch.float32).to(device)
     out = torch.empty((), device=device)

@@ -10,7 +10,15 @@ import pytest
 import torch
 
 import reduce_ops
-from support import assert_same_bits, gpu_memory_taken, in_threads, new_streams, one_multiprocessor, random_values
+from support import (
+    assert_same_bits,
+    gpu_memory_taken,
+    in_threads,
+    new_streams,
+    one_multiprocessor,
+    plan,
+    random_values,
+)
 
 pytestmark = pytest.mark.gpu
 
@@ -137,6 +145,43 @@ def test_one_multiprocessor(dtype: torch.dtype) -> None:
                 assert_same_bits(reduce_ops.sum(x), expected)
 
 
+@pytest.mark.alone
+def test_one_multiprocessor_whose_last_block_only_collects() -> None:
+    """Of so much data that the block which waits for 8192 others has no elements of its own."""
+    x = torch.ones(2**29, device="cuda")
+    x[:: 2**16] = -3.5
+    p = plan(x)
+    assert p.segments > x.numel() // (p.threads * p.loads * 4 * p.tiles) > 4000
+    expected = reduce_ops.sum(x)
+    assert expected == 2**29 - 4.5 * 2**13
+    with one_multiprocessor():
+        assert_same_bits(reduce_ops.sum(x), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.complex64], ids=str)
+def test_much_data_is_added_in_order(dtype: torch.dtype) -> None:
+    """Thousands of blocks of several tiles, and what is left: a full sum is that of the sums of pieces, 2^16 each."""
+    generator = torch.Generator("cuda").manual_seed(0)
+    real = dtype.to_real()
+    for n in (2**28, 2**29 + 2**16 + 12_345, 2**30 + 1):
+        if n * dtype.itemsize > 2**33:
+            continue
+        size = n * dtype.itemsize // real.itemsize
+        x = torch.randn(size, dtype=real, device="cuda", generator=generator)
+        x.mul_(torch.randint(0, 9, (size,), device="cuda", dtype=torch.int8, generator=generator).to(real)).mul_(2**-8)
+        x = x.view(dtype)
+        total = reduce_ops.sum(x)
+        wide = {torch.float16: torch.float32}.get(dtype, dtype)
+        whole = n // 2**16 * 2**16
+        pieces = reduce_ops.sum(x[:whole].view(-1, 2**16), 1, dtype=wide)
+        if whole < n:
+            pieces = torch.cat([pieces, reduce_ops.sum(x[whole:], dtype=wide).view(1)])
+        assert_same_bits(total, reduce_ops.sum(pieces).to(dtype), n)
+        orders = [torch.randperm(len(pieces), device="cuda", generator=generator) for _ in range(20)]
+        assert any(reduce_ops.sum(pieces[order]) != reduce_ops.sum(pieces) for order in orders), "no order shows"
+        del x
+
+
 def test_waits_for_the_current_stream_and_not_for_the_host() -> None:
     values = random_values(1_000_003, torch.float32)
     x = torch.zeros_like(values, device="cuda")
@@ -152,6 +197,7 @@ def test_waits_for_the_current_stream_and_not_for_the_host() -> None:
             x.copy_(filled)
             total = reduce_ops.sum(x)
             strided = reduce_ops.sum(x[::3])
+            assert not side.query(), "the host has waited for the stream"
     finally:
         torch.cuda.set_sync_debug_mode("default")
     side.synchronize()
@@ -180,6 +226,39 @@ def test_out_of_memory_leaves_it_usable() -> None:
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert reduce_ops.sum(torch.ones(40_001, device="cuda")) == 40_001
+
+
+def _sums_beside_what_pytorch_holds() -> None:
+    """In a process of its own, which has memory to publish in for two streams."""
+    x = torch.ones(40_001, device="cuda")
+    streams = [torch.cuda.Stream() for _ in range(8)]
+    assert reduce_ops.sum(x) == 40_001
+    held = []
+    size = torch.cuda.mem_get_info()[0]
+    while size >= 2**20:
+        try:
+            held.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+        except torch.OutOfMemoryError:
+            size //= 2
+    failed = 0
+    for stream in streams:
+        with torch.cuda.stream(stream):
+            try:
+                assert reduce_ops.sum(x) == 40_001
+            except torch.OutOfMemoryError:
+                failed += 1
+    assert failed > 0, "there was room after all"
+    held.clear()  # to PyTorch's allocator, which keeps it
+    assert torch.cuda.memory_reserved() > 2 * torch.cuda.memory_allocated()
+    for stream in streams:
+        with torch.cuda.stream(stream):
+            assert reduce_ops.sum(x) == 40_001
+
+
+@pytest.mark.alone
+def test_memory_that_pytorch_holds() -> None:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        pool.submit(_sums_beside_what_pytorch_holds).result(timeout=300)
 
 
 def _fails_and_goes_on() -> None:

@@ -646,6 +646,7 @@ def test_layouts_are_of_every_family() -> None:
     assert families == {
         *("rows", "tiny_rows", "small_rows", "staged_rows", "columns", "few_rows", "narrow_columns"),
         *("lines", "word_tiles", "odd_word_tiles", "staged_tiles", "tiles", "boxes"),
+        *("rows_across_memory", "copy"),
     }
     assert rows == {"aligned", "shifted", "runs", "split", "pitched", "strided"}
 
@@ -785,6 +786,26 @@ def test_64_dimensions(device: torch.device) -> None:
         check(x, dim)
 
 
+def test_more_than_64_dimensions(device: torch.device) -> None:
+    """Where no dim is named, as torch.sum takes them."""
+    x = values(3, *((1,) * 40), 5, *((1,) * 30), 2).to(device)
+    total = canonical_sum(x.squeeze())
+    for dim in (None, ()):
+        assert_same_bits(reduce_ops.sum(x, dim), total)
+        kept = reduce_ops.sum(x, dim, keepdim=True)
+        assert kept.shape == (1,) * x.dim()
+        assert_same_bits(kept.reshape(()), total)
+    assert_same_bits(torch.ops.reduce.sum(x.transpose(0, -1)), canonical_sum(x.transpose(0, -1).squeeze()))
+    assert_same_bits(reduce_ops.sum(x, out=torch.empty((), device=device)), total)
+    assert_same_bits(reduce_ops.sum(x[:0]), torch.zeros((), device=device))
+    y = x.clone().requires_grad_()
+    reduce_ops.sum(y).backward()
+    assert y.grad is not None and y.grad.shape == y.shape
+    assert torch.equal(y.grad.squeeze(), torch.ones(3, 5, 2, device=device))
+    for dtype in (torch.float32, torch.complex64, torch.int64):
+        assert reduce_ops.sum_exact(torch.ones(x.shape, dtype=dtype, device=device)) == 30
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_refused(device: torch.device) -> None:
     x = torch.ones(4, 6, device=device)
@@ -844,6 +865,18 @@ def test_out_of_the_inputs_own_memory(device: torch.device) -> None:
     assert_same_bits(reduce_ops.sum(shifted[:100].view(100, 1), 1, out=shifted[1:]), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64], ids=str)
+def test_out_is_the_input(dtype: torch.dtype, device: torch.device) -> None:
+    original = values(6, 4, dtype=dtype).to(device)
+    for view in (original, original.t(), original[::2], original[:, 1:]):
+        for dim, keepdim in itertools.product((0, 1, None), (False, True)):
+            expected = reduce_ops.sum(view, dim, keepdim)
+            x = view.clone()
+            assert reduce_ops.sum(x, dim, keepdim, out=x) is x
+            assert_same_bits(x, expected, (view.stride(), dim, keepdim))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_out_errors(device: torch.device) -> None:
     x = torch.ones(5, 3, device=device)
     with pytest.raises(RuntimeError, match="out.*dtype"):
@@ -852,8 +885,9 @@ def test_out_errors(device: torch.device) -> None:
         reduce_ops.sum(x.half(), 1, dtype=torch.float32, out=torch.empty(5, dtype=torch.float16, device=device))
     with pytest.raises(RuntimeError, match="out.*device"):
         reduce_ops.sum(x, 1, out=torch.empty(5, device="meta" if device.type == "cpu" else "cpu"))
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        reduce_ops.sum(x, 1, out=torch.empty(5, device=device).to_sparse())
+    for bad in not_dense(device).values():
+        with pytest.raises(NotImplementedError, match="sum: out is"):
+            reduce_ops.sum(x, 1, out=bad)
     with pytest.raises(RuntimeError, match="single memory location"):
         reduce_ops.sum(x, 1, out=torch.empty(1, device=device).expand(5))
 

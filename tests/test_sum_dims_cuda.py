@@ -312,6 +312,20 @@ def test_outputs_past_31_bits_of_expanded_input(counting: torch.Tensor) -> None:
     assert all((ones[part] == 3).all() for part in chunks())
 
 
+@pytest.mark.slow
+def test_more_rows_than_a_grid_has_warps() -> None:
+    """2^33 and more, where the kernel that gives a warp to each would need 2^31 blocks."""
+    needs_gib(40)
+    outputs = 2**33 + 8
+    memory = torch.randn(outputs + 200, dtype=torch.float16, device="cuda")
+    x = memory.as_strided((outputs, 200), (1, 1))
+    sums = reduce_ops.sum(x, 1)
+    for start in (0, 2**31 - 500, 2**32 - 500, 2**33 - 992):
+        part = slice(start, start + 1000)
+        assert_same_bits(sums[part], reduce_ops.sum(x[part], 1), start)
+        assert_same_bits(sums[part], reduce_ops.sum(x[part].cpu(), 1), start)
+
+
 @pytest.mark.parametrize("shape, dim", [((2, N), 1), ((N, 2), 0), ((N, 3), 0), ((N, 1), 0), ((2, N, 1), (0, 1))])
 def test_reduced_past_31_bits(shape: tuple[int, ...], dim: Dims) -> None:
     needs_gib(10)

@@ -10,13 +10,13 @@ namespace {
 
 at::Tensor sum_meta(const at::Tensor& self, const sum::Request& request) {
   const at::ScalarType dtype = sum::result_dtype(kSumExact, self, request.dtype);
-  const DimSet reduced = sum::reduced_dims(kSumExact, self, request.dims);
+  const DimSet reduced = sum::reduced_dims(self, request.dims);
   return at::empty_symint(sum::result_sizes(self.sym_sizes(), reduced, request.keepdim), self.options().dtype(dtype));
 }
 
 at::Tensor state_meta(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim) {
   check_summable("exact_state", "self", self.scalar_type());
-  const DimSet reduced = sum::reduced_dims("exact_state", self, dims);
+  const DimSet reduced = sum::reduced_dims(self, dims);
   auto sizes = sum::result_sizes(self.sym_sizes(), reduced, keepdim);
   if (self.is_complex()) sizes.push_back(2);
   sizes.push_back(words_of(self.scalar_type()));

@@ -38,7 +38,8 @@ struct Floats {
   DimSet reduced;
 };
 
-Floats floats_of(std::string_view op, const at::Tensor& self, DimSet reduced) {
+Floats floats_of(std::string_view op, const at::Tensor& tensor, DimSet reduced) {
+  const at::Tensor self = reduced.all() ? tensor.squeeze() : tensor;  // there may be more than 64
   const at::ScalarType input = self.scalar_type();
   const bool wide = input == at::kLong || input == at::kUInt64;
   if (!self.is_complex() && !wide) {
@@ -99,7 +100,7 @@ int64_t words_of(at::ScalarType input) {
 at::Tensor sum_exact(const at::Tensor& self, const sum::Request& request, const Backend& backend) {
   const at::ScalarType dtype = sum::result_dtype(kSumExact, self, request.dtype);
   if (is_integer(dtype)) return sum_of_integers(self, request);
-  const DimSet reduced = sum::reduced_dims(kSumExact, self, request.dims);
+  const DimSet reduced = sum::reduced_dims(self, request.dims);
   const Floats floats = floats_of(kSumExact, self, reduced);
   const Stored stored = stored_for(c10::toRealValueType(dtype));
   auto sizes = sum::result_sizes(self.sizes(), reduced, request.keepdim);
@@ -113,7 +114,7 @@ at::Tensor sum_exact(const at::Tensor& self, const sum::Request& request, const 
 at::Tensor exact_state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, const Backend& backend) {
   const at::ScalarType input = self.scalar_type();
   check_summable("exact_state", "self", input);
-  const DimSet reduced = sum::reduced_dims("exact_state", self, dims);
+  const DimSet reduced = sum::reduced_dims(self, dims);
   auto sizes = sum::result_sizes(self.sizes(), reduced, keepdim);
   if (self.is_complex()) sizes.push_back(2);
   sizes.push_back(words_of(input));

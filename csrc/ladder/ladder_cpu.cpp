@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "denormals_cpu.h"
 #include "ladder/ladder_op.h"
 
 namespace reduce_ops::ladder {
@@ -96,6 +97,7 @@ void run_pass_typed(const Rung& rung, const Grid& grid, const at::Tensor& a, con
   const auto rounds = make_schedule(rung.number, grid.threads).rounds;
   const int64_t grain = std::max<int64_t>(1, kGrain / (grid.elements * grid.threads));
   at::parallel_for(0, grid.blocks, grain, [&](int64_t begin, int64_t end) {
+    const DenormalsKept kept;
     Values<Acc> value;
     for (int64_t block = begin; block < end; ++block) {
       load(in, n, grid, block, value);

@@ -18,7 +18,7 @@
 //   again for every part of the order that it has, but from caches.
 //
 // - Lines of a multiple of a power of two of elements: where they fill memory, as the channels of images, the nodes are
-//   sums of columns (sum_cuda.cpp, rows_across_memory; columns.cuh, narrow_columns.cuh).
+//   sums of columns (row_across_memory in plan.cpp; columns.cuh, narrow_columns.cuh).
 //
 // What limits it: what a warp loads along long lines begins anywhere in a sector, and a fifth or more of the elements
 // are loaded twice, so that 1.6 times the bytes of float32 and 1.9 times those of float16 come from L2, at 70 to 86 %

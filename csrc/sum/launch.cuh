@@ -22,9 +22,16 @@
 
 namespace reduce_ops::sum {
 
-inline unsigned blocks_for(int64_t work, int64_t a_block) {
-  return static_cast<unsigned>((work + a_block - 1) / a_block);
-}
+inline int64_t blocks_for(int64_t work, int64_t a_block) { return (work + a_block - 1) / a_block; }
+
+/// Blocks of a launch, before it is known whether CUDA has a grid of so many.
+struct Grid {
+  int64_t x;
+  int64_t y = 1;
+  int64_t z = 1;
+
+  bool fits() const { return x <= kMaxGridX && y <= kMaxGridY && z <= kMaxGridY; }
+};
 
 /// ShiftedBy, as sources are given to kernels.
 template <int kWords>
@@ -39,6 +46,9 @@ class Launcher {
  public:
   Launcher(const Launch& launch, cudaStream_t stream) : l_(launch), p_(launch.plan), stream_(stream) {}
 
+  /// What the launch said, if one of the kernels was the plan's.
+  cudaError_t status(bool launched) const { return launched ? error_ : cudaErrorInvalidValue; }
+
   /// Where rows of kLoads loads a lane belong.
   template <bool kBatched, int kLoads>
   using Where = std::conditional_t<kBatched && can_permute(kLoads), Places, InPlace>;
@@ -50,7 +60,7 @@ class Launcher {
     if (has_places() && !can_permute(kLoads)) return false;
     const int64_t outputs = l_.problem.outputs;
     start(sum_warp<kWarpThreads, Source<In, Acc, kLoads>, Where<true, kLoads>, Out>,
-          blocks_for(outputs, kWarpThreads / kWarpSize), kWarpThreads, 0, source<Source, kLoads>(), outputs,
+          {blocks_for(outputs, kWarpThreads / kWarpSize)}, kWarpThreads, 0, source<Source, kLoads>(), outputs,
           l_.problem.n, where<Where<true, kLoads>>(), p_.prefetching, result());
     return true;
   }
@@ -61,9 +71,8 @@ class Launcher {
     if (p_.segments != 1 || p_.tiles != 1 || p_.width != 0 || p_.loads != kLoads) return false;
     if (kBatched ? p_.threads > kThreads : p_.threads != kThreads || l_.problem.outputs > 1) return false;
     if (has_places() && !can_permute(kLoads)) return false;
-    constexpr int64_t kMaxGridX = int64_t{1} << 30;
     const int64_t outputs = l_.problem.outputs;
-    const dim3 grid(static_cast<unsigned>(std::min(outputs, kMaxGridX)), blocks_for(outputs, kMaxGridX));
+    const Grid grid{std::min(outputs, kMaxGridX), blocks_for(outputs, kMaxGridX)};
     start(sum_block<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>, grid, p_.threads, 0,
           source<Source, kLoads>(), outputs, l_.problem.n, where<Where<kBatched, kLoads>>(), p_.prefetching, result());
     return true;
@@ -75,8 +84,7 @@ class Launcher {
     if (p_.threads != kThreads || p_.loads != kLoads) return false;
     if (!kBatched && (l_.problem.outputs > 1 || p_.segments == 1)) return false;
     const int64_t outputs = l_.problem.outputs;
-    const dim3 grid(p_.segments, static_cast<unsigned>(std::min<int64_t>(outputs, kMaxGridY)),
-                    blocks_for(outputs, kMaxGridY));
+    const Grid grid{p_.segments, std::min<int64_t>(outputs, kMaxGridY), blocks_for(outputs, kMaxGridY)};
     start(sum_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>, grid, kThreads, 0,
           source<Source, kLoads>(), outputs, l_.problem.n, p_.tiles, l_.slots, where<Where<kBatched, kLoads>>(),
           p_.prefetching, p_.let_next, result());
@@ -165,7 +173,7 @@ class Launcher {
   bool tiny_rows() const {
     if (p_.family != Family::tiny_rows || p_.width != kN) return false;
     start(sum_tiny_rows<kN, In, Acc, Out>,
-          blocks_for(l_.problem.outputs, p_.threads * kTinyItems<kN, In, Out> * kWholeRows<kN, sizeof(In)>.rows),
+          {blocks_for(l_.problem.outputs, p_.threads * kTinyItems<kN, In, Out> * kWholeRows<kN, sizeof(In)>.rows)},
           p_.threads, 0, short_rows());
     return true;
   }
@@ -174,7 +182,7 @@ class Launcher {
   bool small_rows() const {
     if (p_.family != Family::small_rows || p_.width != kLanes) return false;
     start(sum_small_rows<kLanes, In, Acc, Out>,
-          blocks_for(l_.problem.outputs, p_.threads / kLanes * std::min(kLanes, 4)), p_.threads, 0, short_rows(),
+          {blocks_for(l_.problem.outputs, p_.threads / kLanes * std::min(kLanes, 4))}, p_.threads, 0, short_rows(),
           Places{l_.problem.places});
     return true;
   }
@@ -182,11 +190,11 @@ class Launcher {
   template <int kLanes>
   bool staged_rows() const {
     if (p_.family != Family::staged_rows || p_.width != kLanes) return false;
-    const unsigned blocks = blocks_for(l_.problem.outputs, p_.tiles);
+    const Grid grid{blocks_for(l_.problem.outputs, p_.tiles)};
     if (l_.problem.kept.dims == 1) {
-      start(sum_staged_rows<kLanes, InPlace, In, Acc, Out>, blocks, p_.threads, 0, short_rows(), InPlace{});
+      start(sum_staged_rows<kLanes, InPlace, In, Acc, Out>, grid, p_.threads, 0, short_rows(), InPlace{});
     } else {
-      start(sum_staged_rows<kLanes, Places, In, Acc, Out>, blocks, p_.threads, 0, short_rows(),
+      start(sum_staged_rows<kLanes, Places, In, Acc, Out>, grid, p_.threads, 0, short_rows(),
             Places{l_.problem.places});
     }
     return true;
@@ -199,10 +207,9 @@ class Launcher {
     if (kOneStride && l_.problem.reduced.dims > 1) return false;
     const dim3 block(p_.width, p_.threads / p_.width);
     const auto columns = matrix();
-    const dim3 grid(blocks_for(columns.order.count, int64_t{p_.width} * kVector), p_.segments);
+    const Grid grid{blocks_for(columns.order.count, int64_t{p_.width} * kVector), p_.segments};
     const auto kernel = sum_columns<kVector, kRows, kOneStride, kAnywhere, In, Acc, Out>;
     const size_t bytes = counter_bytes<kVector>(p_.width, p_.tiles);
-    allow_shared(kernel, bytes);
     start(kernel, grid, block, bytes, columns);
     return true;
   }
@@ -223,7 +230,7 @@ class Launcher {
     const bool side_by_side = p.columns.dims == 1 && p.columns.stride[0] == 1;
     const auto kernel = side_by_side ? sum_few_rows<kVector, kRows, kParts, true, In, Acc, Out>
                                      : sum_few_rows<kVector, kRows, kParts, false, In, Acc, Out>;
-    start(kernel, blocks_for(rows.order.count * kParts, int64_t{p_.threads} * kVector), p_.threads, 0, rows);
+    start(kernel, {blocks_for(rows.order.count * kParts, int64_t{p_.threads} * kVector)}, p_.threads, 0, rows);
     return true;
   }
 
@@ -243,8 +250,8 @@ class Launcher {
       turn *= a.reduced.far.size[turn_dims++].value;
     }
     const auto kernel = straight ? sum_lines<true, In, Acc> : sum_lines<false, In, Acc>;
-    start(kernel, blocks_for(all.value * blocks_for(a.length, a.at_once), kLineThreads), kLineThreads, 0, a, all, lines,
-          places, Divisor::of(turn), turn_dims);
+    start(kernel, {blocks_for(all.value * blocks_for(a.length, a.at_once), kLineThreads)}, kLineThreads, 0, a, all,
+          lines, places, Divisor::of(turn), turn_dims);
     return true;
   }
 
@@ -254,8 +261,7 @@ class Launcher {
     const auto kernel = p_.line == 1 && a.length >= kMinDown ? sum_tiles<true, In, Acc> : sum_tiles<false, In, Acc>;
     const int64_t windows = blocks_for(int64_t{a.at_once} * a.length, a.window);
     const auto bytes = static_cast<size_t>(tile_bytes(windows * a.window, sizeof(In)));
-    allow_shared(kernel, bytes);
-    start(kernel, l_.problem.outputs * blocks_for(a.lines, a.at_once), p_.threads, bytes, a, l_.problem.columns,
+    start(kernel, {l_.problem.outputs * blocks_for(a.lines, a.at_once)}, p_.threads, bytes, a, l_.problem.columns,
           l_.problem.places, p_.gap);
     return true;
   }
@@ -271,8 +277,7 @@ class Launcher {
       const auto tiles = blocks_for(a.lines, a.at_once);
       const size_t bytes = word_tile_nodes(p_, a.lines, a.length, kRows) * sizeof(Acc);
       const auto kernel = sum_word_tiles<kRows, In, Acc>;
-      allow_shared(kernel, bytes);
-      start(kernel, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places, Divisor::of(tiles), whole());
+      start(kernel, {p.outputs * tiles}, p_.threads, bytes, a, p.columns, p.places, Divisor::of(tiles), whole());
       return true;
     }
   }
@@ -289,8 +294,7 @@ class Launcher {
       const auto room = static_cast<unsigned>(word_tile_nodes(p_, a.lines, a.length, kPerLoad<In>));
       const size_t bytes = (room + parts_begun(kPerLoad<In>) * p_.threads) * sizeof(Acc);
       const auto kernel = sum_odd_word_tiles<kRest, In, Acc>;
-      allow_shared(kernel, bytes);
-      start(kernel, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places, Divisor::of(tiles), whole(), room);
+      start(kernel, {p.outputs * tiles}, p_.threads, bytes, a, p.columns, p.places, Divisor::of(tiles), whole(), room);
       return true;
     }
   }
@@ -310,8 +314,7 @@ class Launcher {
                               .end = data() + reach(p.kept) + reach(p.reduced) + 1};
     const auto bytes = static_cast<size_t>(staging.bytes + places);
     const auto kernel = p_.turn_gap > 0 ? sum_staged_tiles<true, In, Acc> : sum_staged_tiles<false, In, Acc>;
-    allow_shared(kernel, bytes);
-    start(kernel, p.outputs * tiles, p_.threads, bytes, a, p.columns, p.places, staging);
+    start(kernel, {p.outputs * tiles}, p_.threads, bytes, a, p.columns, p.places, staging);
     return true;
   }
 
@@ -368,8 +371,7 @@ class Launcher {
                   sizeof(unsigned) == kPlaceBytes);
     const auto kernel = sum_boxes<In, Acc>;
     const auto bytes = static_cast<size_t>(box.shared);
-    allow_shared(kernel, bytes);
-    start(kernel, static_cast<unsigned>(blocks), p_.threads, bytes, b, p_.loads);
+    start(kernel, {blocks}, p_.threads, bytes, b, p_.loads);
     return true;
   }
 
@@ -380,7 +382,7 @@ class Launcher {
     } else {
       if (p_.family != Family::narrow_columns || p_.width != kColumns) return false;
       constexpr int kWidth = Narrow<kColumns, In>::kWidth;
-      const dim3 grid(p_.segments, static_cast<unsigned>(l_.problem.outputs / kColumns));
+      const Grid grid{p_.segments, l_.problem.outputs / kColumns};
       const size_t sums =
           std::min(p_.tiles, kNarrowTiles<kColumns, Acc>) * (p_.threads / kWarpSize) * kColumns * sizeof(Acc);
       const size_t bytes = std::max(sums, counter_bytes<1>(kWidth, 1));
@@ -390,18 +392,24 @@ class Launcher {
   }
 
  private:
-  /// What it returns is the last error too, which status() asks for.
-  template <typename Kernel, typename... Arguments>
-  void start(Kernel kernel, dim3 grid, dim3 block, size_t bytes, const Arguments&... arguments) const {
-    launch_early(kernel, grid, block, bytes, stream_, arguments...);
+  /// What CUDA said is for status() to tell, and is not left behind as the last error: the next one to ask for that is
+  /// not us.
+  template <typename... Parameters, typename... Arguments>
+  void start(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t bytes, const Arguments&... arguments) const {
+    error_ = grid.fits() ? allow_shared(kernel, bytes) : cudaErrorInvalidConfiguration;
+    if (error_ == cudaSuccess) {
+      const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
+      error_ = launch_early(kernel, blocks, block, bytes, stream_, arguments...);
+    }
+    if (error_ != cudaSuccess) cudaGetLastError();
   }
 
   /// More than 48 KiB of shared memory have to be asked for: always as much as any plan needs, so that threads that
   /// launch different plans of a kernel at the same time agree.
-  template <typename Kernel>
-  static void allow_shared(Kernel kernel, size_t bytes) {
-    if (bytes <= 48 << 10) return;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kCounterBytes);
+  template <typename... Parameters>
+  static cudaError_t allow_shared(void (*kernel)(Parameters...), size_t bytes) {
+    if (bytes <= 48 << 10) return cudaSuccess;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kCounterBytes);
   }
 
   /// Bytes of the counters of a block of columns so wide, of kVector columns a thread: for the batches of a thread, and
@@ -483,46 +491,45 @@ class Launcher {
   const Launch& l_;
   const Plan& p_;
   cudaStream_t stream_;
+  mutable cudaError_t error_ = cudaSuccess;
 };
-
-inline cudaError_t status(bool launched) { return launched ? cudaGetLastError() : cudaErrorInvalidValue; }
 
 /// Family::columns of all but Kernels::few.
 template <typename In, typename Acc, typename Out>
 cudaError_t launch_columns(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
   constexpr int kVector = column_vector(sizeof(In));
-  return status(kernel.template columns<kVector, kColumnRows, true>() ||
-                kernel.template columns<kVector, strides_rows(kVector, sizeof(In)), false>() ||
-                kernel.template columns<1, most_column_rows(1, sizeof(In)), true>() ||
-                (kVector > 1 && kernel.template columns<1, kColumnRows, true>()) ||
-                (kVector > 1 && kernel.template columns<1, strides_rows(1, sizeof(In)), false>()));
+  return kernel.status(kernel.template columns<kVector, kColumnRows, true>() ||
+                       kernel.template columns<kVector, strides_rows(kVector, sizeof(In)), false>() ||
+                       kernel.template columns<1, most_column_rows(1, sizeof(In)), true>() ||
+                       (kVector > 1 && kernel.template columns<1, kColumnRows, true>()) ||
+                       (kVector > 1 && kernel.template columns<1, strides_rows(1, sizeof(In)), false>()));
 }
 
 /// Family::narrow_columns.
 template <typename In, typename Acc, typename Out>
 cudaError_t launch_narrow(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
-  return status(kernel.template narrow_columns<2>() || kernel.template narrow_columns<3>() ||
-                kernel.template narrow_columns<4>() || kernel.template narrow_columns<5>() ||
-                kernel.template narrow_columns<6>() || kernel.template narrow_columns<7>() ||
-                kernel.template narrow_columns<8>() || kernel.template narrow_columns<12>() ||
-                kernel.template narrow_columns<16>() || kernel.template narrow_columns<32>());
+  return kernel.status(kernel.template narrow_columns<2>() || kernel.template narrow_columns<3>() ||
+                       kernel.template narrow_columns<4>() || kernel.template narrow_columns<5>() ||
+                       kernel.template narrow_columns<6>() || kernel.template narrow_columns<7>() ||
+                       kernel.template narrow_columns<8>() || kernel.template narrow_columns<12>() ||
+                       kernel.template narrow_columns<16>() || kernel.template narrow_columns<32>());
 }
 
 /// Rows of Kernels::columns and few.
 template <typename In, typename Acc, typename Out>
 cudaError_t launch_few_rows(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
-  if (l.plan.layout == Layout::aligned) return status(kernel.template common_rows<Layout::aligned, Aligned>());
-  return status(kernel.template common_rows<Layout::strided, Strided>());
+  if (l.plan.layout == Layout::aligned) return kernel.status(kernel.template common_rows<Layout::aligned, Aligned>());
+  return kernel.status(kernel.template common_rows<Layout::strided, Strided>());
 }
 
 /// Kernels::few.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_few(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
-  if (l.plan.family == Family::columns) return status(kernel.template columns<1, kFewKernelsRows, false>());
+  if (l.plan.family == Family::columns) return kernel.status(kernel.template columns<1, kFewKernelsRows, false>());
   return launch_few_rows<In, Acc, Out>(l, stream);
 }
 
@@ -533,11 +540,11 @@ cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
     return cudaErrorInvalidValue;  // integers wrap, and so have no order
   } else {
     const Launcher<In, Acc, Out> kernel(l, stream);
-    return status(kernel.template word_tiles<2>() || kernel.template word_tiles<4>() ||
-                  kernel.template word_tiles<kWordLoads>() || kernel.template odd_word_tiles<1>() ||
-                  kernel.template odd_word_tiles<3>() || kernel.template odd_word_tiles<5>() ||
-                  kernel.template odd_word_tiles<7>() || kernel.lines() || kernel.staged_tiles() || kernel.boxes() ||
-                  kernel.tiles());
+    return kernel.status(kernel.template word_tiles<2>() || kernel.template word_tiles<4>() ||
+                         kernel.template word_tiles<kWordLoads>() || kernel.template odd_word_tiles<1>() ||
+                         kernel.template odd_word_tiles<3>() || kernel.template odd_word_tiles<5>() ||
+                         kernel.template odd_word_tiles<7>() || kernel.lines() || kernel.staged_tiles() ||
+                         kernel.boxes() || kernel.tiles());
   }
 }
 
@@ -563,24 +570,24 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
   if (l.plan.family == Family::columns) return launch_columns<In, Acc, Out>(l, stream);
   switch (l.plan.layout) {
     case Layout::aligned:
-      return status(
+      return kernel.status(
           kernel.template run_block<Aligned>() || kernel.template run_small_grid<Layout::aligned, Aligned>() ||
           kernel.template run_grid<Layout::aligned, Aligned>() || kernel.template run_rows<Layout::aligned, Aligned>());
     case Layout::shifted:
       if constexpr (sizeof(In) <= kLargestShifted) {
-        return status(kernel.template run_block<Shifted, ShiftedLittle>() || kernel.shifted_run() ||
-                      kernel.template run_rows<Layout::shifted, Shifted>());
+        return kernel.status(kernel.template run_block<Shifted, ShiftedLittle>() || kernel.shifted_run() ||
+                             kernel.template run_rows<Layout::shifted, Shifted>());
       }
       break;
     case Layout::runs:
-      return status(kernel.template common_rows<Layout::runs, Runs>());
+      return kernel.status(kernel.template common_rows<Layout::runs, Runs>());
     case Layout::split:
       if constexpr (sizeof(In) < kLoadBytes) {
-        return status(kernel.template common_rows<Layout::split, SplitRuns>());
+        return kernel.status(kernel.template common_rows<Layout::split, SplitRuns>());
       }
       break;
     case Layout::strided:
-      return status(kernel.template common_rows<Layout::strided, Strided>());
+      return kernel.status(kernel.template common_rows<Layout::strided, Strided>());
     case Layout::pitched:  // launch_pitched
       break;
   }
@@ -592,10 +599,10 @@ template <typename In, typename Acc, typename Out>
 cudaError_t launch_pitched(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
   constexpr int kLoads = grid_loads(Layout::pitched, sizeof(Acc));
-  return status(kernel.template warp<Stepped, kLoads / 2>() || kernel.template warp<Stepped, kLoads>() ||
-                kernel.template block<Stepped, 256, kLoads, true>() ||
-                kernel.template block<Stepped, 256, most_block_loads(sizeof(Acc)), true>() ||
-                kernel.template common_rows<Layout::pitched, Pitched>());
+  return kernel.status(kernel.template warp<Stepped, kLoads / 2>() || kernel.template warp<Stepped, kLoads>() ||
+                       kernel.template block<Stepped, 256, kLoads, true>() ||
+                       kernel.template block<Stepped, 256, most_block_loads(sizeof(Acc)), true>() ||
+                       kernel.template common_rows<Layout::pitched, Pitched>());
 }
 
 /// Columns whose neighbours begin anywhere, which Kernels::every of floating-point types alone has.
@@ -606,11 +613,11 @@ cudaError_t launch_anywhere(const Launch& l, cudaStream_t stream) {
   if constexpr (std::is_integral_v<Acc>) {
     return cudaErrorInvalidValue;
   } else {
-    if (kernel.template columns<kVector, anywhere_rows(sizeof(In), 1), true, true>()) return status(true);
+    if (kernel.template columns<kVector, anywhere_rows(sizeof(In), 1), true, true>()) return kernel.status(true);
     if constexpr (sizeof(In) <= 4) {
-      return status(kernel.template columns<kVector, anywhere_rows(sizeof(In), 2), false, true>());
+      return kernel.status(kernel.template columns<kVector, anywhere_rows(sizeof(In), 2), false, true>());
     }
-    return status(false);
+    return kernel.status(false);
   }
 }
 
@@ -632,23 +639,23 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
       if (l.plan.anywhere) return launch_anywhere<In, Acc, Out>(l, stream);
       return launch_rows<In, Acc, Out>(l, stream);
     case Family::tiny_rows:
-      return status(kernel.template tiny_rows<2>() || kernel.template tiny_rows<3>() ||
-                    kernel.template tiny_rows<4>() || kernel.template tiny_rows<5>() ||
-                    kernel.template tiny_rows<6>() || kernel.template tiny_rows<8>());
+      return kernel.status(kernel.template tiny_rows<2>() || kernel.template tiny_rows<3>() ||
+                           kernel.template tiny_rows<4>() || kernel.template tiny_rows<5>() ||
+                           kernel.template tiny_rows<6>() || kernel.template tiny_rows<8>());
     case Family::small_rows:
-      return status(kernel.template small_rows<1>() || kernel.template small_rows<2>() ||
-                    kernel.template small_rows<4>() || kernel.template small_rows<8>() ||
-                    kernel.template small_rows<16>() || kernel.template small_rows<32>());
+      return kernel.status(kernel.template small_rows<1>() || kernel.template small_rows<2>() ||
+                           kernel.template small_rows<4>() || kernel.template small_rows<8>() ||
+                           kernel.template small_rows<16>() || kernel.template small_rows<32>());
     case Family::staged_rows:
-      return status(kernel.template staged_rows<1>() || kernel.template staged_rows<2>() ||
-                    kernel.template staged_rows<4>() || kernel.template staged_rows<8>() ||
-                    kernel.template staged_rows<16>() || kernel.template staged_rows<32>());
+      return kernel.status(kernel.template staged_rows<1>() || kernel.template staged_rows<2>() ||
+                           kernel.template staged_rows<4>() || kernel.template staged_rows<8>() ||
+                           kernel.template staged_rows<16>() || kernel.template staged_rows<32>());
     case Family::few_rows:
-      return status(kernel.template few_rows<kVector, 2, 1>() || kernel.template few_rows<kVector, 4, 1>() ||
-                    kernel.template few_rows<kVector, 8, 1>() || kernel.template few_rows<1, 2, 1>() ||
-                    kernel.template few_rows<1, 4, 1>() || kernel.template few_rows<1, 8, 1>() ||
-                    kernel.template few_rows<1, 8, 2>() || kernel.template few_rows<1, 8, 4>() ||
-                    kernel.template few_rows<1, 8, 8>());
+      return kernel.status(kernel.template few_rows<kVector, 2, 1>() || kernel.template few_rows<kVector, 4, 1>() ||
+                           kernel.template few_rows<kVector, 8, 1>() || kernel.template few_rows<1, 2, 1>() ||
+                           kernel.template few_rows<1, 4, 1>() || kernel.template few_rows<1, 8, 1>() ||
+                           kernel.template few_rows<1, 8, 2>() || kernel.template few_rows<1, 8, 4>() ||
+                           kernel.template few_rows<1, 8, 8>());
     case Family::narrow_columns:
       return launch_narrow<In, Acc, Out>(l, stream);
   }

@@ -201,21 +201,22 @@ constexpr int grid_threads(Layout layout) { return is_by_element(layout) ? 256 :
 /// Bytes of an element of a shifted run: larger ones lie at multiples of 16.
 constexpr int kLargestShifted = 8;
 
-constexpr int kMaxGridY = 65535;         // of CUDA
-constexpr int kMaxTiles = 1024;          // of a block of rows
-constexpr int kWarpThreads = 128;        // of sum_warp
-constexpr int kColumnRows = 16;          // loads of a thread of sum_columns
-constexpr int kFewKernelsRows = 8;       // the same where there are few kernels
-constexpr int kWaveThreads = 512;        // of a block of sum_columns that takes the registers of a multiprocessor
-constexpr int kSingleWaveThreads = 768;  // the same of single columns
-constexpr int kFewRows = 8;              // of a thread of sum_few_rows
-constexpr int kMaxFewRowsParts = 8;      // lanes that a column has there
-constexpr int kMaxCounterLevels = 17;    // of a thread of sum_columns: 65536 batches
-constexpr int kCounterBytes = 96 << 10;  // that the counters of a block may take; GPUs have 99 KiB at least
-constexpr int kMaxSegmentsAPart = 1024;  // that a part of the last block of a column folds
-constexpr int kTileBytes = 12 * 1024;    // of staged rows, which begin anywhere in the first line of a tile
-constexpr int kLineBytes = 128;          // of L2
-constexpr int kSectorBytes = 32;         // of a line, which are read one by one
+constexpr int64_t kMaxGridX = 0x7fffffff;  // blocks of a grid, of CUDA
+constexpr int kMaxGridY = 65535;           // the same
+constexpr int kMaxTiles = 1024;            // of a block of rows
+constexpr int kWarpThreads = 128;          // of sum_warp
+constexpr int kColumnRows = 16;            // loads of a thread of sum_columns
+constexpr int kFewKernelsRows = 8;         // the same where there are few kernels
+constexpr int kWaveThreads = 512;          // of a block of sum_columns that takes the registers of a multiprocessor
+constexpr int kSingleWaveThreads = 768;    // the same of single columns
+constexpr int kFewRows = 8;                // of a thread of sum_few_rows
+constexpr int kMaxFewRowsParts = 8;        // lanes that a column has there
+constexpr int kMaxCounterLevels = 17;      // of a thread of sum_columns: 65536 batches
+constexpr int kCounterBytes = 96 << 10;    // that the counters of a block may take; GPUs have 99 KiB at least
+constexpr int kMaxSegmentsAPart = 1024;    // that a part of the last block of a column folds
+constexpr int kTileBytes = 12 * 1024;      // of staged rows, which begin anywhere in the first line of a tile
+constexpr int kLineBytes = 128;            // of L2
+constexpr int kSectorBytes = 32;           // of a line, which are read one by one
 constexpr int kStagedThreads = 128;
 constexpr int kMaxShortRow = 320;        // elements; 790 random layouts of more are 1.07 times as fast as rows (H200)
 constexpr int kMaxTinyRow = 8;           // elements
@@ -362,13 +363,16 @@ constexpr int64_t places_of_staged(int64_t lines, int64_t length) {
   return length < kPart && lines * length >= kLeastTabulated ? length * kPlacesBytes : 0;
 }
 
-/// Whether the order goes down columns that fill memory without a gap, as the channels of images in channels_last, and
-/// `rows` elements of each, which follow each other, are better summed as columns: in one launch, and their sums, nodes
-/// of the tree, in another one. Of 16 to 256 MiB that is 1.1 to 1.2 times as fast as along lines or by pitched rows, of
-/// 16 bits, full sums and those of each image, 1.2 and 1.4 times (1500 layouts of 3 to 2048 channels, H200).
-bool are_interleaved(const Problem& problem, int64_t rows);
+/// Whether the sums are of one element each, and these lie in another order than the sums do, which PyTorch's own
+/// copies are better at: (3325, 1538, 13, 1) over dimension 3, held reversed, 477 us, by columns 4400 (H200).
+inline bool is_copy(const Problem& p) { return p.n == 1 && !is_run(p.kept); }
 
-/// Plans a sum with outputs > 0 and n > 0. multiprocessors: of the GPU.
+/// Where the order runs across memory, and elements that follow each other, a power of two of them, are better summed
+/// as columns, each such row to a node of the tree, and the nodes of an output in a second sum: the elements of a row.
+/// 0 where they are not.
+int64_t row_across_memory(const Problem& problem);
+
+/// Plans the kernel of a sum with outputs > 0 and n > 0. multiprocessors: of the GPU.
 Plan make_plan(const Problem& problem, int multiprocessors);
 
 }  // namespace reduce_ops::sum

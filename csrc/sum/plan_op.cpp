@@ -83,35 +83,31 @@ Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, std::optional<
             int64_t multiprocessors) {
   TORCH_CHECK(multiprocessors > 0, "_plan: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
   const at::ScalarType stored = result_dtype("sum", self, dtype);
-  const DimSet reduced = reduced_dims("sum", self, dims);
+  const DimSet reduced = reduced_dims(self, dims);
   const auto sizes = result_sizes(self.sizes(), reduced, false);
   const at::Tensor result = at::empty(sizes, self.options().dtype(stored).device(at::kMeta));
   TORCH_CHECK(self.numel() > 0, "_plan: self has no elements");
   Problem problem{};
   TORCH_CHECK(describe(self, reduced, accumulate_dtype(dtype.value_or(self.scalar_type())), result, problem),
               "_plan: self has more than ", kMaxDims, " dimensions of a kind after merging");
-  const Plan p = make_plan(problem, static_cast<int>(multiprocessors));
+  Plan p{};
+  std::string family;
+  if (is_copy(problem)) {
+    family = "copy";
+  } else if (const int64_t row = row_across_memory(problem); row > 0) {
+    family = "rows_across_memory";  // two sums, of rows as columns and of their nodes
+    p.window = static_cast<int>(row);
+  } else {
+    p = make_plan(problem, static_cast<int>(multiprocessors));
+    family = name_of(p.family);
+  }
   std::vector<int64_t> ranges;  // of a box
   if (p.family == Family::boxes) {
     ranges.assign(p.box.range, p.box.range + problem.reduced.dims + problem.kept.dims);
   }
-  return {name_of(p.family),
-          name_of(p.layout),
-          p.threads,
-          p.width,
-          p.vector,
-          p.loads,
-          p.tiles,
-          p.chunk,
-          p.segments,
-          p.window,
-          p.prefetching,
-          name_of(p.let_next),
-          ranges,
-          p.box.halo,
-          p.box.run,
-          p.box.shared,
-          p.anywhere};
+  return {family,  name_of(p.layout), p.threads,  p.width,      p.vector,      p.loads,
+          p.tiles, p.chunk,           p.segments, p.window,     p.prefetching, name_of(p.let_next),
+          ranges,  p.box.halo,        p.box.run,  p.box.shared, p.anywhere};
 }
 
 }  // namespace

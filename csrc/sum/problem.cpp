@@ -28,8 +28,8 @@ Kernels kernels_for(at::ScalarType in, at::ScalarType out) {
 }  // namespace
 
 bool describe(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result, Problem& p) {
-  const auto is_reduced = [reduced](int64_t d) { return reduced[d]; };
-  const auto is_kept = [reduced](int64_t d) { return !reduced[d]; };
+  const auto is_reduced = [reduced](int64_t d) { return has(reduced, d); };
+  const auto is_kept = [reduced](int64_t d) { return !has(reduced, d); };
   if (!collapse(self.sizes(), self.strides(), is_reduced, p.reduced)) return false;
   if (!collapse(self.sizes(), self.strides(), is_kept, p.kept)) return false;
   p.ordered = !c10::isIntegralType(accumulate, /*includeBool=*/true);

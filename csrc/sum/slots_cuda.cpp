@@ -38,12 +38,30 @@ Pool& pool_of(int device) {
   return (*pools)[device];
 }
 
-/// More free sets, zeroed. Allowed while a stream captures: the memory is not part of any graph.
-void allocate(Pool& pool) {
-  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
+/// Memory that PyTorch's allocator does not know. It may hold all that is free, and gives that back if asked, but not
+/// while a stream captures.
+void* malloc_beside_pytorch(size_t bytes, bool capturing) {
   void* memory = nullptr;
+  cudaError_t status = cudaMalloc(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation && !capturing) {
+    cudaGetLastError();
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    status = cudaMalloc(&memory, bytes);
+  }
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory: a sum needs ", bytes,
+                     " bytes beside those of PyTorch's allocator, once for each two streams or captures");
+  }
+  C10_CUDA_CHECK(status);
+  return memory;
+}
+
+/// More free sets, zeroed. Allowed while a stream captures: the memory is not part of any graph.
+void allocate(Pool& pool, bool capturing) {
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
+  void* const memory = malloc_beside_pytorch(kSetsPerAllocation * kSlotBytes, capturing);
   cudaStream_t stream = nullptr;
-  C10_CUDA_CHECK(cudaMalloc(&memory, kSetsPerAllocation * kSlotBytes));
   cudaError_t status = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (status == cudaSuccess) {
     status = cudaMemsetAsync(memory, 0, kSetsPerAllocation * kSlotBytes, stream);
@@ -55,8 +73,8 @@ void allocate(Pool& pool) {
   for (int i = 0; i < kSetsPerAllocation; ++i) pool.free.push_back(static_cast<char*>(memory) + i * kSlotBytes);
 }
 
-void* take_free(Pool& pool) {
-  if (pool.free.empty()) allocate(pool);
+void* take_free(Pool& pool, bool capturing) {
+  if (pool.free.empty()) allocate(pool, capturing);
   void* set = pool.free.back();
   pool.free.pop_back();
   return set;
@@ -77,7 +95,7 @@ struct Loan {
 };
 
 void lend(Pool& pool, Pool::CaptureStream key, cudaGraph_t graph) {
-  const auto entry = pool.captured.emplace(key, take_free(pool)).first;
+  const auto entry = pool.captured.emplace(key, take_free(pool, /*capturing=*/true)).first;
   cudaUserObject_t object = nullptr;
   auto loan = std::make_unique<Loan>(Loan{&pool, key});
   cudaError_t status =
@@ -124,7 +142,7 @@ c10::DataPtr slots_for(c10::cuda::CUDAStream stream) {
   C10_CUDA_CHECK(cudaStreamGetId(stream, &id));
   if (const auto entry = pool.eager.find(id); entry != pool.eager.end()) return kept(entry->second);
   if (pool.eager.size() == kMaxEagerStreams) return for_one_launch(stream);
-  return kept(pool.eager.emplace(id, take_free(pool)).first->second);
+  return kept(pool.eager.emplace(id, take_free(pool, /*capturing=*/false)).first->second);
 }
 
 }  // namespace reduce_ops::sum

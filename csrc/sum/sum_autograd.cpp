@@ -53,7 +53,7 @@ at::Tensor sum_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims dims,
   return autograd::differentiable(
       self, [&] { return op.redispatch(keys & c10::after_autograd_keyset, self, dims, keepdim, dtype); },
       [&](const at::Tensor& tangent) { return op.call(tangent, dims, keepdim, dtype); },
-      [&] { return autograd::make_node<ReduceSumBackward>(self, reduced_dims(kName, self, dims), keepdim); });
+      [&] { return autograd::make_node<ReduceSumBackward>(self, reduced_dims(self, dims), keepdim); });
 }
 
 /// out= has no gradient, as everywhere in PyTorch.

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "denormals_cpu.h"
 #include "sum/sum_op.h"
 #include "sum/tree_cpu.h"
 #include "sum/work_cpu.h"
@@ -58,6 +59,7 @@ void sum_to(const at::Tensor& self, DimSet reduced, const at::Tensor& result) {
 
 /// SumInto for the CPU: any strides, conjugate and negative bits, without a copy.
 void sum_cpu(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
+  const DenormalsKept kept;
   switch (accumulate) {
     case at::kFloat:
       if (result.scalar_type() == at::kHalf) return sum_to<float, at::Half>(self, reduced, result);

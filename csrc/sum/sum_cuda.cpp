@@ -6,7 +6,6 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
-#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -23,24 +22,11 @@ at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& 
   return at::detail::empty_cuda(sizes, dtype, like.device(), std::nullopt);
 }
 
-/// A sum whose order runs across memory, such as that of all of x.t(), as matrices whose rows, of a power of two of
-/// elements, follow each other in that order, so that row sums are nodes of the tree and can be taken by the kernels of
-/// columns: a view of self with the kept dimensions, those of an output's nodes, and rows. Nothing if self is not like
-/// that. Nothing either, but of interleaved columns, if there are several outputs, or of 16 bits unless it is too much
-/// for other plans, by which 1178 random layouts are 1.03 times as fast (H200).
-std::optional<at::Tensor> rows_across_memory(const at::Tensor& self, const Problem& p) {
-  const Strides& r = p.reduced;
-  if (r.dims < 2) return std::nullopt;
-  const int64_t row = r.size[0].value & -r.size[0].value;  // the largest power of two that divides it
-  const bool rounds = p.element_size < p.accumulate_size && p.kernels == Kernels::every;
-  const bool has_other = p.outputs > 1 || (rounds && has_32_bit_offsets(r));
-  if (has_other && !are_interleaved(p, row)) return std::nullopt;
-  const int64_t inner = std::abs(r.stride[0]);
-  const bool crosses = std::any_of(r.stride + 1, r.stride + r.dims, [&](int64_t s) { return s != 0 && s < inner; });
-  if (!crosses || row < 32 || !have_room(p, row)) return std::nullopt;
-
+/// The view of self in which each row of so many elements (row_across_memory) is a dimension of its own, the last one;
+/// before it come the kept ones and those of an output's rows.
+at::Tensor rows_of(const at::Tensor& self, const Problem& p, int64_t row) {
   std::vector<int64_t> sizes, strides;
-  for (const Strides* s : {&p.kept, &r}) {
+  for (const Strides* s : {&p.kept, &p.reduced}) {
     for (int d = s->dims - 1; d >= 0; --d) {
       sizes.push_back(s->size[d].value);
       strides.push_back(s->stride[d]);
@@ -49,17 +35,11 @@ std::optional<at::Tensor> rows_across_memory(const at::Tensor& self, const Probl
   sizes.back() /= row;
   strides.back() *= row;
   sizes.push_back(row);
-  strides.push_back(r.stride[0]);
+  strides.push_back(p.reduced.stride[0]);
   return self.as_strided(sizes, strides);
 }
 
-/// Sums of one element each that do not lie one after the other as the results do, which PyTorch's element by element
-/// kernels are better at: (3325, 1538, 13, 1) over dimension 3, held reversed, 477 us, by columns 4400 (H200).
-bool is_copy(const at::Tensor& self, const Problem& p, at::ScalarType accumulate, const at::Tensor& result) {
-  const at::ScalarType in = self.scalar_type(), out = result.scalar_type();
-  return p.n == 1 && !is_run(p.kept) && (out == in || out == accumulate);
-}
-
+/// Sums of one element each.
 void copy(const at::Tensor& self, at::Tensor result) {
   const at::Tensor elements = self.view(result.sizes());
   if (self.scalar_type() == at::kBool) {
@@ -68,6 +48,8 @@ void copy(const at::Tensor& self, at::Tensor result) {
     result.copy_(elements);
   }
 }
+
+DimSet dims_from(int64_t first) { return DimSet().set() << first; }
 
 /// SumInto with the plan for a GPU of `multiprocessors`; 0: of this one.
 void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
@@ -84,13 +66,14 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
                 "sum: kept and reduced dimensions of self alternate too often; accepted are up to ", kMaxDims,
                 " of each after merging");
   }
-  if (is_copy(self, l.problem, accumulate, result)) return copy(self, result);
+  if (is_copy(l.problem)) return copy(self, result);
   if (multiprocessors == 0) multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  if (const auto rows = rows_across_memory(self, l.problem)) {
-    const int64_t dims = rows->dim() - 1;
-    const at::Tensor nodes = empty(rows->sizes().slice(0, dims), accumulate, self);
-    sum_with_plan(*rows, DimSet().set(dims), accumulate, nodes, multiprocessors);
-    return sum_with_plan(nodes, DimSet().set() << l.problem.kept.dims, accumulate, result, multiprocessors);
+  if (const int64_t row = row_across_memory(l.problem); row > 0) {
+    const at::Tensor rows = rows_of(self, l.problem, row);
+    const int64_t kept = l.problem.kept.dims, dims = rows.dim() - 1;
+    const at::Tensor nodes = empty(rows.sizes().slice(0, dims), accumulate, self);
+    sum_with_plan(rows, dims_from(dims), accumulate, nodes, multiprocessors);
+    return sum_with_plan(nodes, dims_from(kept), accumulate, result, multiprocessors);
   }
   l.plan = make_plan(l.problem, multiprocessors);
   TORCH_CHECK(l.plan.segments > 0, "sum: self has ", l.problem.n, " elements for each of ", l.problem.outputs,
@@ -109,7 +92,7 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
   const at::Tensor nodes = empty({l.problem.outputs, nodes_of(l.problem, l.plan.window)}, accumulate, self);
   l.result = nodes.mutable_data_ptr();
   C10_CUDA_CHECK(launch(l, stream));
-  sum_with_plan(nodes, DimSet().set(1), accumulate, result, multiprocessors);
+  sum_with_plan(nodes, dims_from(1), accumulate, result, multiprocessors);
 }
 
 void sum_cuda(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {

@@ -70,16 +70,14 @@ at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::op
   return *dtype;
 }
 
-DimSet reduced_dims(std::string_view op, const at::Tensor& self, at::OptionalIntArrayRef dims) {
-  if (dims && !dims->empty()) return at::dim_list_to_bitset(*dims, self.dim());
-  TORCH_CHECK(self.dim() <= 64, op, ": self has ", self.dim(), " dimensions; accepted are up to 64");
-  return DimSet().set();
+DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims) {
+  return dims && !dims->empty() ? at::dim_list_to_bitset(*dims, self.dim()) : DimSet().set();
 }
 
 at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref<SumInto> sum_into,
                Allocate* allocate) {
   const at::ScalarType result = result_dtype("sum", self, request.dtype);
-  const DimSet reduced = reduced_dims("sum", self, request.dims);
+  const DimSet reduced = reduced_dims(self, request.dims);
   const Job job = job_of(self, reduced, request.dtype.value_or(self.scalar_type()), result);
   const auto sizes = result_sizes(self.sizes(), reduced, request.keepdim);
   at::Tensor sums = allocate(sizes, job.stored, self);
@@ -98,20 +96,20 @@ void check_out(const at::Tensor& self, at::ScalarType result, const at::Tensor& 
               out.scalar_type());
   TORCH_CHECK(out.device() == self.device(), "sum: expected out to be on the device of self, ", self.device(),
               ", but it is on ", out.device());
-  TORCH_CHECK(out.layout() == at::kStrided, "sum: expected out to be strided, but its layout is ", out.layout());
 }
 
 at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& out,
                     c10::function_ref<SumInto> sum_into, Allocate* allocate) {
   const auto dtype = request.dtype ? request.dtype : dtype_of(self, out);
   const at::ScalarType result = result_dtype("sum", self, dtype);
-  const DimSet reduced = reduced_dims("sum", self, request.dims);
+  const DimSet reduced = reduced_dims(self, request.dims);
   check_out(self, result, out);
-  const Job job = job_of(self, reduced, dtype.value_or(self.scalar_type()), result);
+  // out may be self, whose sizes are then no longer those of what is summed.
+  const Job job = job_of(self.is_same(out) ? self.alias() : self, reduced, dtype.value_or(self.scalar_type()), result);
   const auto sizes = result_sizes(self.sizes(), reduced, request.keepdim);
   at::native::resize_output(out, sizes);
   const bool direct = job.stored == result && out.is_contiguous() && !out.is_neg() && !out.is_conj() &&
-                      at::get_overlap_status(out, self) == at::MemOverlapStatus::No;
+                      at::get_overlap_status(out, job.self) == at::MemOverlapStatus::No;
   if (direct) {
     job.run(out, sum_into);
     return out;

@@ -13,8 +13,10 @@
 
 namespace reduce_ops::sum {
 
-/// Bit d is set if dimension d is summed over.
+/// Bit d is set if dimension d is summed over. Tensors of more than 64 dimensions are summed over all of them only.
 using DimSet = std::bitset<64>;
+
+inline bool has(DimSet reduced, int64_t d) { return d >= static_cast<int64_t>(reduced.size()) || reduced[d]; }
 
 /// Sums self, which has elements, over the dimensions of `reduced`, each output in the canonical order. result: on the
 /// device of self, one element for each index of the other dimensions, dense and in row-major order of that index
@@ -37,7 +39,7 @@ at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& 
 
 // For backends that have no data, only dtypes and sizes, and for sums of other kinds; `op` is who complains.
 at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::optional<at::ScalarType> dtype);
-DimSet reduced_dims(std::string_view op, const at::Tensor& self, at::OptionalIntArrayRef dims);
+DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims);
 /// What dtype= is where the caller gives out= alone: that of out, unless the sum has it anyway.
 std::optional<at::ScalarType> dtype_of(const at::Tensor& self, const at::Tensor& out);
 void check_out(const at::Tensor& self, at::ScalarType result, const at::Tensor& out);
@@ -47,7 +49,7 @@ template <typename Size>
 c10::SmallVector<Size, 6> result_sizes(c10::ArrayRef<Size> sizes, DimSet reduced, bool keepdim) {
   c10::SmallVector<Size, 6> result;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    if (!reduced[d]) {
+    if (!has(reduced, static_cast<int64_t>(d))) {
       result.push_back(sizes[d]);
     } else if (keepdim) {
       result.push_back(1);

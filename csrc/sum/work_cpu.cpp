@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "denormals_cpu.h"
 #include "sum_dtypes.h"
 
 namespace reduce_ops::sum {
@@ -23,7 +24,7 @@ c10::SmallVector<Kept, 6> kept_dims(const at::Tensor& self, DimSet reduced) {
   for (int64_t d = self.dim() - 1; d >= 0; --d) {
     const int64_t size = self.size(d);
     const int64_t stride = self.stride(d) * element_size;
-    if (size == 1 || reduced[d]) continue;
+    if (size == 1 || has(reduced, d)) continue;
     if (!kept.empty() && stride == kept.back().stride * kept.back().size) {
       kept.back().size *= size;
     } else {
@@ -59,7 +60,7 @@ Elements elements_of(const at::Tensor& self, DimSet reduced) {
   for (int64_t d = self.dim() - 1; d >= 0; --d) {
     const int64_t size = self.size(d);
     const int64_t stride = self.stride(d) * element_size;
-    if (size == 1 || !reduced[d]) continue;
+    if (size == 1 || !has(reduced, d)) continue;
     if (dims > 0 && stride == e.strides[dims - 1] * e.sizes[dims - 1]) {
       e.sizes[dims - 1] *= size;  // goes on where the inner dimension ends
     } else {
@@ -121,6 +122,7 @@ Work work_of(const at::Tensor& self, DimSet reduced, int64_t outputs, Grain grai
 void for_each_task(const Work& w, c10::function_ref<void(const Elements&, const Task&)> run) {
   const int64_t task_size = w.block * w.range;
   at::parallel_for(0, w.tasks(), std::max<int64_t>(1, kGrain / task_size), [&](int64_t begin, int64_t end) {
+    const DenormalsKept kept;
     Elements elements = w.elements;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i % w.blocks * w.block;
