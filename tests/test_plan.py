@@ -721,6 +721,19 @@ def test_sums_that_are_not_rounded_go_across_memory_too(shape: tuple[int, ...], 
     assert plan(x, dtype=torch.float32).family == plan(x).family == family
 
 
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [
+        *(((2**24,), None), ((2**17, 257), 1), ((2**20, 32), 1), ((4096, 4097), 1), ((32, 256, 56, 56), [0, 2, 3])),
+        *(((32, 256, 7, 7), [0, 2, 3]), ((70, 30, 5, 101), [0, 2, 3]), ((4096, 4096), 0), ((2**20, 31), 0)),
+    ],
+    ids=str,
+)
+def test_sums_that_are_not_rounded_have_the_same_plan(shape: tuple[int, ...], dim: int | list[int] | None) -> None:
+    for x in (meta(*shape, dtype=torch.bfloat16), meta(*shape, 2, dtype=torch.bfloat16)[..., 0]):
+        assert plan(x, dim, dtype=torch.float32) == plan(x, dim)
+
+
 def test_integers_have_no_order() -> None:
     """They wrap, so that memory is read as it lies."""
     x = meta(300, 100, 200, dtype=torch.int8)

@@ -90,6 +90,15 @@ def test_misaligned(dtype: torch.dtype, offset: int, device: torch.device) -> No
         assert_same_bits(reduce_ops.sum(view), canonical_sum(view), n)
 
 
+@pytest.mark.parametrize("offset", [0, 1, 3])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_that_is_not_rounded(dtype: torch.dtype, offset: int, device: torch.device) -> None:
+    for n in (*SOME_SIZES, 2**21 + 17):
+        x = random_values(n + offset, dtype, seed=n)
+        actual = reduce_ops.sum(x.to(device)[offset:], dtype=torch.float32)
+        assert_same_bits(actual, canonical_sum(x[offset:].float()), n)
+
+
 @given(data=st.data())
 def test_any_view(data: st.DataObject, device: torch.device) -> None:
     """Slices with steps, transposes, expansions, offsets and flips of sign, on up to five dimensions."""

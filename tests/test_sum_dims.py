@@ -652,6 +652,17 @@ def test_layouts_are_of_every_family() -> None:
 
 
 @each_layout
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_sums_that_are_not_rounded(layout: str, dtype: torch.dtype, device: torch.device) -> None:
+    """As autocast asks for them: by the kernels that round, but for that."""
+    shape, dim, view = LAYOUTS[layout]
+    for offset in (0, 1):
+        memory = values(offset + math.prod(shape), dtype=dtype)
+        x, there = (view(m[offset:].view(shape)) for m in (memory, memory.to(device)))
+        assert_same_bits(reduce_ops.sum(there, dim, dtype=torch.float32), canonical_sum(x.float(), dim), offset)
+
+
+@each_layout
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64, torch.complex64], ids=str)
 def test_special_values(layout: str, dtype: torch.dtype, device: torch.device) -> None:
     shape, dim, view = LAYOUTS[layout]

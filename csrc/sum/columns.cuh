@@ -22,6 +22,7 @@
 #include "sum/fold.cuh"
 #include "sum/plan.h"
 #include "sum/ptx.cuh"
+#include "sum/results.cuh"
 #include "sum/segments.cuh"
 #include "sum/strides.h"
 
@@ -256,10 +257,10 @@ __global__ void __launch_bounds__(kVector == 1 || (kOneStride && kVector * sizeo
 }
 
 /// What a launch of few rows works on.
-template <typename In, typename Out>
+template <typename In, typename Acc, typename Out>
 struct FewRows {
   const In* data;
-  Out* result;
+  Results<Acc, Out> results;
   int n;
   int64_t offset[kFewRows];  // of the rows that a thread takes
   int64_t part;              // from these to those of the column's next part
@@ -273,7 +274,7 @@ struct FewRows {
 /// last: (32, 768) 2.2 us instead of 1.6 on an H200.) Stores in the order of memory are marked as the first to leave
 /// L2, as nothing reads them soon: 3 to 5 % on an H200, where they are an eighth to a half of the loads.
 template <int kVector, int kRows, int kParts, bool kSideBySide, typename In, typename Acc, typename Out>
-__global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewRows<In, Out> r) {
+__global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewRows<In, Acc, Out> r) {
   wait_for_stream();
   let_next_start();
   static_assert(kVector == 1 || kParts == 1);
@@ -307,11 +308,13 @@ __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewR
     for (int mask = kWidth; mask < kWarpSize; mask *= 2) sum.x[v] += shuffle_xor(sum.x[v], mask);
   }
   if (!active || part > 0) return;
-  if (kSideBySide || r.order.places.dims == 1) {
-    store_streaming<kVector>(r.result + column, sum.x);
-  } else {
-    store_apart(r.result + r.order.place(column), r.order.places.stride[0], sum);
-  }
+  r.results.visit([&](auto* result) {
+    if (kSideBySide || r.order.places.dims == 1) {
+      store_streaming<kVector>(result + column, sum.x);
+    } else {
+      store_apart(result + r.order.place(column), r.order.places.stride[0], sum);
+    }
+  });
 }
 
 }  // namespace reduce_ops::sum

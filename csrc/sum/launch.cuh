@@ -61,7 +61,7 @@ class Launcher {
     const int64_t outputs = l_.problem.outputs;
     start(sum_warp<kWarpThreads, Source<In, Acc, kLoads>, Where<true, kLoads>, Out>,
           {blocks_for(outputs, kWarpThreads / kWarpSize)}, kWarpThreads, 0, source<Source, kLoads>(), outputs,
-          l_.problem.n, where<Where<true, kLoads>>(), p_.prefetching, result());
+          l_.problem.n, where<Where<true, kLoads>>(), p_.prefetching, results());
     return true;
   }
 
@@ -74,7 +74,7 @@ class Launcher {
     const int64_t outputs = l_.problem.outputs;
     const Grid grid{std::min(outputs, kMaxGridX), blocks_for(outputs, kMaxGridX)};
     start(sum_block<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>, grid, p_.threads, 0,
-          source<Source, kLoads>(), outputs, l_.problem.n, where<Where<kBatched, kLoads>>(), p_.prefetching, result());
+          source<Source, kLoads>(), outputs, l_.problem.n, where<Where<kBatched, kLoads>>(), p_.prefetching, results());
     return true;
   }
 
@@ -87,7 +87,7 @@ class Launcher {
     const Grid grid{p_.segments, std::min<int64_t>(outputs, kMaxGridY), blocks_for(outputs, kMaxGridY)};
     start(sum_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>, grid, kThreads, 0,
           source<Source, kLoads>(), outputs, l_.problem.n, p_.tiles, l_.slots, where<Where<kBatched, kLoads>>(),
-          p_.prefetching, p_.let_next, result());
+          p_.prefetching, p_.let_next, results());
     return true;
   }
 
@@ -219,13 +219,13 @@ class Launcher {
     if (p_.family != Family::few_rows || p_.vector != kVector || p_.loads != kRows) return false;
     if (p_.width != kWarpSize / kParts) return false;
     const Problem& p = l_.problem;
-    FewRows<In, Out> rows{.data = data(),
-                          .result = result(),
-                          .n = static_cast<int>(p.n),
-                          .offset = {},
-                          .part = kRows * p.reduced.stride[0],
-                          .anywhere = p_.anywhere,
-                          .order = column_order(p, p_)};
+    FewRows<In, Acc, Out> rows{.data = data(),
+                               .results = results(),
+                               .n = static_cast<int>(p.n),
+                               .offset = {},
+                               .part = kRows * p.reduced.stride[0],
+                               .anywhere = p_.anywhere,
+                               .order = column_order(p, p_)};
     for (int row = 0; row < kRows; ++row) rows.offset[row] = p.reduced.offset_of_large(row);
     const bool side_by_side = p.columns.dims == 1 && p.columns.stride[0] == 1;
     const auto kernel = side_by_side ? sum_few_rows<kVector, kRows, kParts, true, In, Acc, Out>
@@ -446,9 +446,17 @@ class Launcher {
     }
   }
 
-  ShortRows<In, Out> short_rows() const {
+  Results<Acc, Out> results() const {
+    if constexpr (sizeof(Out) < sizeof(Acc)) {
+      return {l_.result, l_.out != l_.accumulate};
+    } else {
+      return {result()};
+    }
+  }
+
+  ShortRows<In, Acc, Out> short_rows() const {
     const Problem& p = l_.problem;
-    return {data(), p.outputs, p.rows.stride[0], static_cast<int>(p.n), p_.tiles, p_.prefetching, result()};
+    return {data(), p.outputs, p.rows.stride[0], static_cast<int>(p.n), p_.tiles, p_.prefetching, results()};
   }
 
   Across<In, Acc> across() const {
@@ -517,20 +525,13 @@ cudaError_t launch_narrow(const Launch& l, cudaStream_t stream) {
                        kernel.template narrow_columns<16>() || kernel.template narrow_columns<32>());
 }
 
-/// Rows of Kernels::columns and few.
-template <typename In, typename Acc, typename Out>
-cudaError_t launch_few_rows(const Launch& l, cudaStream_t stream) {
-  const Launcher<In, Acc, Out> kernel(l, stream);
-  if (l.plan.layout == Layout::aligned) return kernel.status(kernel.template common_rows<Layout::aligned, Aligned>());
-  return kernel.status(kernel.template common_rows<Layout::strided, Strided>());
-}
-
 /// Kernels::few.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_few(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) return kernel.status(kernel.template columns<1, kFewKernelsRows, false>());
-  return launch_few_rows<In, Acc, Out>(l, stream);
+  if (l.plan.layout == Layout::aligned) return kernel.status(kernel.template common_rows<Layout::aligned, Aligned>());
+  return kernel.status(kernel.template common_rows<Layout::strided, Strided>());
 }
 
 /// Order across memory: the nodes, whose rows are the sums.
@@ -545,20 +546,6 @@ cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
                          kernel.template odd_word_tiles<3>() || kernel.template odd_word_tiles<5>() ||
                          kernel.template odd_word_tiles<7>() || kernel.lines() || kernel.staged_tiles() ||
                          kernel.boxes() || kernel.tiles());
-  }
-}
-
-/// Kernels::columns.
-template <typename In, typename Acc>
-cudaError_t launch_unrounded(const Launch& l, cudaStream_t stream) {
-  if (is_across(l.plan.family)) return launch_across<In, Acc, Acc>(l, stream);
-  switch (l.plan.family) {
-    case Family::columns:
-      return launch_columns<In, Acc, Acc>(l, stream);
-    case Family::narrow_columns:
-      return launch_narrow<In, Acc, Acc>(l, stream);
-    default:
-      return launch_few_rows<In, Acc, Acc>(l, stream);
   }
 }
 
@@ -669,5 +656,19 @@ cudaError_t launch_float64(const Launch& l, cudaStream_t stream);
 cudaError_t launch_int64(const Launch& l, cudaStream_t stream);
 cudaError_t launch_int8(const Launch& l, cudaStream_t stream);  // bool, int8 and uint8 to int64
 cudaError_t launch_complex(const Launch& l, cudaStream_t stream);
+
+/// Kernels::unrounded. Rows, and few rows, are those of Kernels::every, which round if asked to; others are made twice.
+template <typename In, typename Acc>
+cudaError_t launch_unrounded(const Launch& l, cudaStream_t stream) {
+  if (is_across(l.plan.family)) return launch_across<In, Acc, Acc>(l, stream);
+  switch (l.plan.family) {
+    case Family::columns:
+      return launch_columns<In, Acc, Acc>(l, stream);
+    case Family::narrow_columns:
+      return launch_narrow<In, Acc, Acc>(l, stream);
+    default:
+      return launch_every<In, Acc, In>(l, stream);
+  }
+}
 
 }  // namespace reduce_ops::sum

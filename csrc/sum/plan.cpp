@@ -45,8 +45,11 @@ int64_t wave_of(int threads, int multiprocessors) { return int64_t{1024 / thread
 
 // ---- rows
 
-/// Whether there are rows of every layout but pitched, and the kernels that replace them.
-bool have_rows(const Problem& p) { return p.kernels == Kernels::every || p.kernels == Kernels::rows; }
+/// Whether there are rows of every layout, and the kernels that replace them.
+bool have_all_rows(const Problem& p) { return p.kernels == Kernels::every || p.kernels == Kernels::unrounded; }
+
+/// The same of every layout but pitched.
+bool have_rows(const Problem& p) { return have_all_rows(p) || p.kernels == Kernels::rows; }
 
 /// Layout::split, where that is faster than elements one by one: in three dimensions and more (700 random layouts of 16
 /// bits 1.23 times as fast in the geometric mean, 1040 of 32 and 64 bits 1.11), in two, where kernels are not fewer,
@@ -69,7 +72,7 @@ Layout layout_of(const Problem& p) {
   const bool pitched = Near<2>::holds(p.reduced);
   if (pitched && have_rows(p) && is_rows(p.reduced, group) && aligned) return Layout::runs;
   if (are_split_runs(p)) return Layout::split;
-  return pitched && p.kernels == Kernels::every ? Layout::pitched : Layout::strided;
+  return pitched && have_all_rows(p) ? Layout::pitched : Layout::strided;
 }
 
 /// Tiles a block, for many blocks of such a shape. Times: H200, 512 threads x 8 loads, float32, two blocks a
@@ -200,7 +203,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
 
 /// Family::rows if none of the others fits.
 Family short_family(const Problem& p) {
-  if (p.kernels != Kernels::every || !is_run(p.reduced) || !has_one_pitch(p) || p.n < 2) return Family::rows;
+  if (!have_all_rows(p) || !is_run(p.reduced) || !has_one_pitch(p) || p.n < 2) return Family::rows;
   // Where neighbours in memory are none in the result, stores are what takes time, and columns are better at those: of
   // (2000, 5000, 3) float64 with its first dimensions exchanged 210 us, staged 277 (H200).
   if (p.kept.dims > 1 && p.n <= kMaxTinyRow) return Family::rows;
@@ -290,7 +293,7 @@ std::optional<Plan> plan_few_rows(const Problem& p, int vector) {
   const bool little = p.n * p.outputs <= int64_t{1} << 19;
   const bool permuted = p.places.dims > 1;
   const bool one_stride = p.reduced.dims == 1;
-  if (p.kernels != Kernels::every || (!one_stride && p.n > kFewRows)) return std::nullopt;
+  if (!have_all_rows(p) || (!one_stride && p.n > kFewRows)) return std::nullopt;
   Plan plan{.family = Family::few_rows,
             .vector = 1,
             .loads = kFewRows,
@@ -714,8 +717,7 @@ int64_t narrow_chunk(int columns, int element_size) {
 
 /// Whether sum_narrow_columns is for matrices of so many rows and columns that lie one after the other.
 bool are_narrow(const Problem& p, int64_t columns, int64_t rows, int64_t matrices) {
-  const bool have_narrow = p.kernels == Kernels::every || p.kernels == Kernels::columns;
-  if (!have_narrow || p.misalignment != 0 || !is_narrow(columns, p.element_size)) return false;
+  if (!have_all_rows(p) || p.misalignment != 0 || !is_narrow(columns, p.element_size)) return false;
   if (matrices == 1) return rows >= 512;
   // In a batch most of a warp's chunk should be there: (10000, 200, 4) float32 takes 12.3 us by warps of 256 rows, as
   // columns 17.6; float16, whose warps load 512, 13.7 and 10.4 (H200).
@@ -1618,7 +1620,7 @@ std::optional<Plan> plan_boxes_instead(const Problem& p, const Plan& plan, const
 /// ways: 12,513 have other plans for it, 1.30 times as fast in the geometric mean, 402 of them more than a tenth
 /// slower; 187 were under half of torch.sum's speed, now 39 (H200).
 bool beat_lines(const Problem& p, const Plan& rows, const Plan& other, int multiprocessors) {
-  if (p.kernels != Kernels::every || !is_single(rows.layout)) return false;
+  if (!have_all_rows(p) || !is_single(rows.layout)) return false;
   const double waves = waves_of(p, multiprocessors);
   const bool little = waves < 0.5;
   const bool much = waves >= kMoreThanL2;

@@ -9,7 +9,7 @@ namespace {
 
 Kernels kernels_for(at::ScalarType in, at::ScalarType out) {
   const bool half = in == at::kHalf || in == at::kBFloat16;
-  if (half && out == at::kFloat) return Kernels::columns;
+  if (half && out == at::kFloat) return Kernels::unrounded;
   if (out != reduce_ops::result_dtype(in)) return Kernels::few;
   switch (in) {
     case at::kUInt16:

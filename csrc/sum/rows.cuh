@@ -6,9 +6,9 @@
 // aligned power-of-two ranges, so nothing of the grid shows in the result.
 //
 // Why it is fast: in the middle of a launch every warp does nothing but load and fold, and at its end one barrier, one
-// published word and the collector's polls are left: up to 2^26 floats 0.6 us more than a kernel that only reads, beyond
-// up to 1 % (H200).
-// What limits it: the memory; below some 2^20 elements the latency of a launch, of a load and of that end.
+// published word and the collector's polls are left: up to 2^26 floats 0.6 us more than a kernel that only reads,
+// beyond up to 1 % (H200). What limits it: the memory; below some 2^20 elements the latency of a launch, of a load and
+// of that end.
 
 #pragma once
 
@@ -17,6 +17,7 @@
 #include "early_start.cuh"
 #include "sum/fold.cuh"
 #include "sum/plan.h"
+#include "sum/results.cuh"
 #include "sum/slots.cuh"
 #include "sum/sources.cuh"
 
@@ -88,7 +89,7 @@ __device__ Acc collect(const Slots<Acc>& slots, int blocks, Acc* s, unsigned lan
 template <int kThreads, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_warp(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Where where,
-             int prefetching, Out* __restrict__ result) {
+             int prefetching, const Results<typename Source::Acc, Out> results) {
   // Blocks of two loads a lane, those in place, live so short that anything more shows: (131072, 256) 40.4 us instead
   // of 30.8 (H200).
   constexpr bool kBrief = std::is_same_v<Where, InPlace>;
@@ -105,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   }
   const Acc sum =
       n >= Source::kChunk + Source::kSlack ? source.chunk(row, 0, lane) : source.ragged_chunk(row, 0, n, lane);
-  if (lane == 0) result[where.of(output)] = convert<Out>(sum);
+  if (lane == 0) results.store(where.of(output), sum);
 }
 
 /// At most blockDim.x / 32 chunks: one block an output, no slots. n > 0. kBatched: output i is that of block (i %
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
 template <int kThreads, bool kBatched, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_block(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Where where,
-              int prefetching, Out* __restrict__ result) {
+              int prefetching, const Results<typename Source::Acc, Out> results) {
   using Acc = typename Source::Acc;
   constexpr int kWarps = kThreads / kWarpSize;
   const unsigned lane = threadIdx.x % kWarpSize;
@@ -142,7 +143,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
 #pragma unroll
     for (int mask = 1; mask < kWarps; mask *= 2) sum += shuffle_xor(sum, mask);
   }
-  if (threadIdx.x == 0) result[kBatched ? where.of(output) : 0] = convert<Out>(sum);
+  if (threadIdx.x == 0) results.store(kBatched ? where.of(output) : 0, sum);
 }
 
 /// Any number of chunks: gridDim.x blocks an output, of `tiles` chunks a warp, and gridDim.y * gridDim.z outputs at
@@ -152,7 +153,8 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
 template <int kThreads, bool kBatched, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_grid(const __grid_constant__ Source source, int64_t outputs, int64_t n, int tiles, void* slot_memory,
-             const __grid_constant__ Where where, int prefetching, LetNext let_next, Out* __restrict__ result) {
+             const __grid_constant__ Where where, int prefetching, LetNext let_next,
+             const Results<typename Source::Acc, Out> results) {
   using Acc = typename Source::Acc;
   constexpr int kWarps = kThreads / kWarpSize;
   constexpr int kGroups = kMaxBlocks / kWarpSize;
@@ -194,7 +196,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     if (blockIdx.x != gridDim.x - 1) return;
     sum = collect<kWarps>(slots, gridDim.x, s, lane, warp);
   }
-  if (threadIdx.x == 0) result[kBatched ? where.of(output) : 0] = convert<Out>(sum);
+  if (threadIdx.x == 0) results.store(kBatched ? where.of(output) : 0, sum);
 }
 
 }  // namespace reduce_ops::sum

@@ -21,11 +21,12 @@
 #include "sum/fold.cuh"
 #include "sum/plan.h"
 #include "sum/ptx.cuh"
+#include "sum/results.cuh"
 
 namespace reduce_ops::sum {
 
 /// Rows of n elements, `pitch` elements apart, in the order of memory.
-template <typename In, typename Out>
+template <typename In, typename Acc, typename Out>
 struct ShortRows {
   const In* data;
   int64_t rows;
@@ -33,7 +34,7 @@ struct ShortRows {
   int n;
   int tile_rows;    // of sum_staged_rows: as many as fit kTileBytes, with the line that the tile begins in
   int prefetching;  // Plan::prefetching
-  Out* result;
+  Results<Acc, Out> results;
 };
 
 /// Times that a lane loads some rows: twice, if that is a single load and a short store (H200, (2^23, 4) float32 39.2
@@ -44,7 +45,7 @@ constexpr int kTinyItems =
 
 /// Rows of kN elements without a gap. data and result: multiples of 16 bytes.
 template <int kN, typename In, typename Acc, typename Out>
-__global__ void __launch_bounds__(256) sum_tiny_rows(const __grid_constant__ ShortRows<In, Out> r) {
+__global__ void __launch_bounds__(256) sum_tiny_rows(const __grid_constant__ ShortRows<In, Acc, Out> r) {
   constexpr NarrowItem kItem = kWholeRows<kN, sizeof(In)>;
   constexpr int kItems = kTinyItems<kN, In, Out>;
   constexpr int kRows = kItem.rows;
@@ -88,11 +89,11 @@ __global__ void __launch_bounds__(256) sum_tiny_rows(const __grid_constant__ Sho
     }
     const int64_t row = first + i * step;
     if (row + kRows <= r.rows) {
-      store_streaming<kRows>(r.result + row, sum);
+      r.results.visit([&](auto* result) { store_streaming<kRows>(result + row, sum); });
     } else {
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
-        if (row + k < r.rows) r.result[row + k] = convert<Out>(sum[k]);
+        if (row + k < r.rows) r.results.store(row + k, sum[k]);
       }
     }
   }
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(256) sum_tiny_rows(const __grid_constant__ Sho
 /// Rows of up to kLanes loads of 16 bytes; data and pitch: multiples of 16 bytes.
 template <int kLanes, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256)
-    sum_small_rows(const __grid_constant__ ShortRows<In, Out> r, const __grid_constant__ Places places) {
+    sum_small_rows(const __grid_constant__ ShortRows<In, Acc, Out> r, const __grid_constant__ Places places) {
   constexpr int kLoads = kLanes < 4 ? kLanes : 4;
   constexpr int kRowsALoad = kWarpSize / kLanes;
   const unsigned lane = threadIdx.x % kWarpSize;
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(256)
   for (int u = 0; u < kLoads; ++u) x[u] = select(has_load, fold_load<In, Acc>(load[u]), identity<Acc>());
   const Acc sum = exchange<kLoads, kLanes>(x, lane);
   const int64_t row = first + exchanged<kLoads>(lane) * kRowsALoad;
-  if (place < kLoads && row < r.rows) r.result[places.of(row)] = convert<Out>(sum);
+  if (place < kLoads && row < r.rows) r.results.store(places.of(row), sum);
 }
 
 constexpr int kStagedElements = 8;  // of a lane at once
@@ -166,7 +167,7 @@ __device__ Acc fold_staged(const In* element, int n, bool has_row) {
 /// int8 26.8 and 23.9).
 template <int kLanes, typename Where, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kStagedThreads)
-    sum_staged_rows(const __grid_constant__ ShortRows<In, Out> r, const __grid_constant__ Where where) {
+    sum_staged_rows(const __grid_constant__ ShortRows<In, Acc, Out> r, const __grid_constant__ Where where) {
   wait_for_stream();
   let_next_start();
   constexpr int kWords = kTileBytes / kLoadBytes;
@@ -208,7 +209,7 @@ __global__ void __launch_bounds__(kStagedThreads)
       if (c * kChunk < r.n) node[c] = fold_staged<kLanes, Acc>(element + c * kChunk, r.n - c * kChunk, row < rows);
     }
     const Acc sum = fold_array<kChunks>(node);
-    if (threadIdx.x % kLanes == 0 && row < rows) r.result[where.of(first + row)] = convert<Out>(sum);
+    if (threadIdx.x % kLanes == 0 && row < rows) r.results.store(where.of(first + row), sum);
   }
 }
 

@@ -138,7 +138,7 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   p.result_aligned = true;
   const bool only_rows = in == Type::int16 || in == Type::float8_e4m3fn || in == Type::float8_e5m2;
   const bool unrounded = in == Type::float16 && out == Type::float32;
-  p.kernels = only_rows ? Kernels::rows : unrounded ? Kernels::columns : Kernels::every;  // as problem.cpp has it
+  p.kernels = only_rows ? Kernels::rows : unrounded ? Kernels::unrounded : Kernels::every;  // as problem.cpp has it
   l.plan = make_plan(p, s.multiprocessors);
   seen.emplace(in, l.plan.family, l.plan.anywhere);
 
