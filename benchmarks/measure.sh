@@ -22,4 +22,5 @@ take context benchmarks/in_context.py
 take profile -m reduce_ops profile
 take stalls benchmarks/stalls.py
 take random benchmarks/random_layouts.py
+take random_converting benchmarks/random_layouts.py --converting --seconds 30
 exit "$failed"

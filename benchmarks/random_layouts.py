@@ -23,6 +23,12 @@ from reduce_ops import canonical, measure
 from reduce_ops.bench_ladder import random_input
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.complex64)
+CONVERSIONS = (
+    *((torch.float16, torch.float32), (torch.bfloat16, torch.float32)),  # as autocast asks for them
+    *((torch.float32, torch.float64), (torch.complex64, torch.complex128)),
+    *((torch.int8, torch.float32), (torch.uint8, torch.float32), (torch.int32, torch.float32)),
+)
+"""What elements are, and are converted to as they are read."""
 LEAST, MOST = 2**20, 2**28  # bytes of an input
 REPEATS = 3
 AT_ONCE = 24  # layouts that are timed together: some hundred MB, and fewer launches than a GPU can be given ahead
@@ -49,19 +55,21 @@ class Row:
 
 @dataclass(frozen=True)
 class Draw:
-    """A tensor's place in memory, and the dimensions to sum over."""
+    """A tensor's place in memory, and the sum that is asked for."""
 
     shape: list[int]
     strides: list[int]
     dim: list[int]
     dtype: torch.dtype
+    to: torch.dtype | None = None
+    """``dtype=`` of the sum."""
 
 
-def draw(random: Random) -> Draw:
+def draw(random: Random, *, converting: bool = False) -> Draw:
     """Return the next layout, of LEAST to MOST bytes."""
     while True:
         dims = random.randint(2, 5)
-        dtype = random.choice(DTYPES)
+        dtype, to = random.choice(CONVERSIONS) if converting else (random.choice(DTYPES), None)
         shape = [int(2 ** random.uniform(1, 17)) for _ in range(dims)]
         order = random.sample(range(dims), dims)  # innermost first
         gaps = random.randrange(5) == 0
@@ -73,7 +81,7 @@ def draw(random: Random) -> Draw:
         for d in order:
             strides[d] = step
             step *= shape[d]
-        return Draw(shape, strides, dim, dtype)
+        return Draw(shape, strides, dim, dtype, to)
 
 
 def race(draws: list[Draw], memory: torch.Tensor, *, warm: bool) -> list[Row]:
@@ -83,7 +91,7 @@ def race(draws: list[Draw], memory: torch.Tensor, *, warm: bool) -> list[Row]:
     left the caches since the last one read it. If ``warm``, they are of the same layout.
     """
     tensors = list(place(draws, memory))
-    contenders = [both(x, drawn.dim) for x, drawn in zip(tensors, draws, strict=True)]
+    contenders = [both(x, drawn) for x, drawn in zip(tensors, draws, strict=True)]
     turns = itertools.product(range(2 * REPEATS), range(len(draws)))
     order = [(layout, (turn + layout) % 2) for turn, layout in turns]  # and contender
     if warm:
@@ -101,28 +109,31 @@ def race(draws: list[Draw], memory: torch.Tensor, *, warm: bool) -> list[Row]:
     for i, (x, drawn) in enumerate(zip(tensors, draws, strict=True)):
         ours, theirs = min(seconds[i, 0]), min(seconds[i, 1])
         family, layout, *_ = torch.ops.reduce._plan(
-            x, drawn.dim, multiprocessors=gpu.multi_processor_count if gpu else 1
+            x, drawn.dim, dtype=drawn.to, multiprocessors=gpu.multi_processor_count if gpu else 1
         )
-        dtype = str(drawn.dtype).removeprefix("torch.")
+        dtype = " to ".join(str(t).removeprefix("torch.") for t in (drawn.dtype, drawn.to) if t is not None)
         kernels = f"{family}, {layout}" if family == "rows" else family
         rows.append(Row(drawn.shape, drawn.strides, drawn.dim, dtype, kernels, ours, theirs / ours))
     return rows
 
 
 def place(draws: list[Draw], memory: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield the tensors, each behind the one before, or at the beginning where the memory ends."""
+    """Yield the tensors, each behind the one before, or at the beginning where the memory ends. Every other one that is
+    converted begins an element further."""
     begin = 0
-    for drawn in draws:
+    for number, drawn in enumerate(draws):
         reach = 1 + sum((size - 1) * stride for size, stride in zip(drawn.shape, drawn.strides, strict=True))
-        size = math.ceil(reach * drawn.dtype.itemsize / ALIGNMENT) * ALIGNMENT // memory.itemsize
+        offset = number % 2 if drawn.to is not None else 0
+        size = math.ceil((reach + offset) * drawn.dtype.itemsize / ALIGNMENT) * ALIGNMENT // memory.itemsize
         if begin + size > memory.numel():
             begin = 0
-        yield memory[begin : begin + size].view(drawn.dtype).as_strided(drawn.shape, drawn.strides)
+        yield memory[begin : begin + size].view(drawn.dtype)[offset:].as_strided(drawn.shape, drawn.strides)
         begin += size
 
 
-def both(x: torch.Tensor, dim: list[int]) -> tuple[Call, Call]:
-    return lambda: canonical.sum(x, dim), lambda: torch.sum(x, dim)
+def both(x: torch.Tensor, drawn: Draw) -> tuple[Call, Call]:
+    dim, to = drawn.dim, drawn.to
+    return lambda: canonical.sum(x, dim, dtype=to), lambda: torch.sum(x, dim, dtype=to)
 
 
 def times_on_gpu(calls: list[Call]) -> list[float]:
@@ -165,6 +176,7 @@ def main() -> int:
     until.add_argument("--layouts", type=int, metavar="N", help="to draw instead, the same for two builds")
     parser.add_argument("--worst", type=int, default=40, metavar="N", help="to tell all of, or more if under half (40)")
     parser.add_argument("--seed", type=int, default=0, help="of the draw (default 0)")
+    parser.add_argument("--converting", action="store_true", help="sums with dtype= instead, half of them misaligned")
     parser.add_argument("--warm", action="store_true", help="leave in the caches what these hold of a layout")
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -177,19 +189,24 @@ def main() -> int:
         return time.monotonic() < end if options.layouts is None else len(rows) < options.layouts
 
     while not rows or wants_more():
-        rows += race([draw(random) for _ in range(AT_ONCE)], memory, warm=options.warm)
+        draws = [draw(random, converting=options.converting) for _ in range(AT_ONCE)]
+        rows += race(draws, memory, warm=options.warm)
     rows.sort(key=lambda row: row.over_torch_sum)
     by_kernels: dict[str, list[Row]] = {}
+    by_dtype: dict[str, list[Row]] = {}
     for row in rows:
         by_kernels.setdefault(row.kernels, []).append(row)
+        by_dtype.setdefault(row.dtype, []).append(row)
     all_layouts = together(rows)
     report = {
         "benchmark": "random",
         "environment": measure.environment(device),
         "seed": options.seed,
+        "converting": options.converting,
         "warm": options.warm,
         **all_layouts,
         "kernels": [{"name": name} | together(by_kernels[name]) for name in sorted(by_kernels)],
+        "dtypes": [{"name": name} | together(by_dtype[name]) for name in sorted(by_dtype)],
         "worst": [asdict(row) for row in rows[: max(options.worst, all_layouts["under_half"])]],
     }
     options.json.write_text(json.dumps(report, indent=2) + "\n")

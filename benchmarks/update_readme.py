@@ -200,12 +200,13 @@ def stalls_table(report: dict[str, Any]) -> str:
 
 
 def random_table(report: dict[str, Any]) -> str:
-    """Return the Markdown table of random layouts, a line for each kind of kernel, the worst first."""
+    """Return the Markdown table of random layouts, a line for each kind of kernel or of conversion, the worst first."""
+    heading = "dtypes" if report["converting"] else "kernels"
     lines = [
-        "| kernels | layouts | speed of `torch.sum` | under half of it |",
+        f"| {heading} | layouts | speed of `torch.sum` | under half of it |",
         "|---|--:|--:|--:|",
     ]
-    kinds = sorted(report["kernels"], key=lambda kind: -kind["under_half"] / kind["layouts"])
+    kinds = sorted(report[heading], key=lambda kind: -kind["under_half"] / kind["layouts"])
     for kind in [*kinds, {"name": "all"} | {key: report[key] for key in ("layouts", "geometric_mean", "under_half")}]:
         lines.append(
             f"| {kind['name']} | {kind['layouts']:,} | {kind['geometric_mean']:.2f} x | {kind['under_half']:,} |"

@@ -95,6 +95,20 @@ def test_random_layouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert len(table_of(report)) == len(report["kernels"]) + 1
 
 
+def test_random_layouts_that_convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = load_random_layouts(monkeypatch)
+    report = report_of(script, tmp_path / "random.json", monkeypatch, "--seconds", "0", "--converting")
+    names = {" to ".join(str(dtype).removeprefix("torch.") for dtype in pair) for pair in script.CONVERSIONS}
+    assert {kind["name"] for kind in report["dtypes"]} <= names
+    assert report["layouts"] == sum(kind["layouts"] for kind in report["dtypes"])
+    assert len(table_of(report)) == len(report["dtypes"]) + 1
+    draws = [script.draw(Random(seed), converting=True) for seed in range(20)]
+    placed = list(script.place(draws, torch.zeros(2**20)))
+    for i, (x, drawn) in enumerate(zip(placed, draws, strict=True)):
+        assert (x.dtype, list(x.shape), list(x.stride())) == (drawn.dtype, drawn.shape, drawn.strides)
+        assert x.storage_offset() * x.element_size() % 512 == i % 2 * x.element_size()
+
+
 def test_random_layouts_that_two_builds_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = load_random_layouts(monkeypatch)
     monkeypatch.setattr(script, "AT_ONCE", 4)
