@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -241,12 +240,6 @@ def _sums_beside_what_pytorch_holds() -> None:
             held.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
         except torch.OutOfMemoryError:
             size //= 2
-    # PyTorch's allocator leaves up to 20 MiB, as it asks for so much at once.
-    runtime = ctypes.CDLL(f"libcudart.so.{str(torch.version.cuda).partition('.')[0]}")
-    for size in (2**20, 2**12):
-        while runtime.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(size)) == 0:
-            pass
-        runtime.cudaGetLastError()
     failed = 0
     for stream in streams:
         with torch.cuda.stream(stream):
