@@ -899,6 +899,9 @@ def test_out_errors(device: torch.device) -> None:
     for bad in not_dense(device).values():
         with pytest.raises(NotImplementedError, match="sum: out is"):
             reduce_ops.sum(x, 1, out=bad)
+    functional = torch.func.functionalize(lambda x, out: reduce_ops.sum(x, 1, out=out))
+    with pytest.raises(RuntimeError, match="out to be strided"):
+        functional(x, torch.empty(5, device=device).to_sparse())
     with pytest.raises(RuntimeError, match="single memory location"):
         reduce_ops.sum(x, 1, out=torch.empty(1, device=device).expand(5))
 

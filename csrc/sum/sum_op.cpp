@@ -96,6 +96,7 @@ void check_out(const at::Tensor& self, at::ScalarType result, const at::Tensor& 
               out.scalar_type());
   TORCH_CHECK(out.device() == self.device(), "sum: expected out to be on the device of self, ", self.device(),
               ", but it is on ", out.device());
+  TORCH_CHECK(out.layout() == at::kStrided, "sum: expected out to be strided, but its layout is ", out.layout());
 }
 
 at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& out,
