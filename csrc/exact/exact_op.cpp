@@ -39,7 +39,8 @@ struct Floats {
 };
 
 Floats floats_of(std::string_view op, const at::Tensor& tensor, DimSet reduced) {
-  const at::Tensor self = reduced.all() ? tensor.squeeze() : tensor;  // there may be more than 64
+  // A set of dimensions has room for 64, of which some elements need one more; a full sum can do with fewer.
+  const at::Tensor self = tensor.dim() >= 64 && reduced.all() ? tensor.squeeze() : tensor;
   const at::ScalarType input = self.scalar_type();
   const bool wide = input == at::kLong || input == at::kUInt64;
   if (!self.is_complex() && !wide) {
