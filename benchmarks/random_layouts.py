@@ -160,6 +160,14 @@ def times_on_cpu(calls: list[Call]) -> list[float]:
     return [b - a for a, b in itertools.pairwise(marks)]
 
 
+def by_name(rows: list[Row], name_of: Callable[[Row], str]) -> list[dict[str, Any]]:
+    """Return what the rows of each name are together."""
+    named: dict[str, list[Row]] = {}
+    for row in rows:
+        named.setdefault(name_of(row), []).append(row)
+    return [{"name": name} | together(named[name]) for name in sorted(named)]
+
+
 def together(rows: list[Row]) -> dict[str, Any]:
     return {
         "layouts": len(rows),
@@ -192,11 +200,6 @@ def main() -> int:
         draws = [draw(random, converting=options.converting) for _ in range(AT_ONCE)]
         rows += race(draws, memory, warm=options.warm)
     rows.sort(key=lambda row: row.over_torch_sum)
-    by_kernels: dict[str, list[Row]] = {}
-    by_dtype: dict[str, list[Row]] = {}
-    for row in rows:
-        by_kernels.setdefault(row.kernels, []).append(row)
-        by_dtype.setdefault(row.dtype, []).append(row)
     all_layouts = together(rows)
     report = {
         "benchmark": "random",
@@ -205,8 +208,8 @@ def main() -> int:
         "converting": options.converting,
         "warm": options.warm,
         **all_layouts,
-        "kernels": [{"name": name} | together(by_kernels[name]) for name in sorted(by_kernels)],
-        "dtypes": [{"name": name} | together(by_dtype[name]) for name in sorted(by_dtype)],
+        "kernels": by_name(rows, lambda row: row.kernels),
+        "dtypes": by_name(rows, lambda row: row.dtype),
         "worst": [asdict(row) for row in rows[: max(options.worst, all_layouts["under_half"])]],
     }
     options.json.write_text(json.dumps(report, indent=2) + "\n")

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/core/DimVector.h>
 #include <ATen/functorch/BatchedTensorImpl.h>
@@ -31,8 +30,10 @@ at::Tensor batched_over_dims(const at::Tensor& self, at::OptionalIntArrayRef dim
     const int64_t rank = batch.dim() - 1;  // of a sample
     at::DimVector shifted;
     if (dims && !dims->empty()) {
-      at::dim_list_to_bitset(*dims, rank);  // refuses what is not of a sample, or there twice
-      for (const int64_t d : *dims) shifted.push_back(at::maybe_wrap_dim(d, rank) + 1);
+      const auto reduced = at::dim_list_to_bitset(*dims, rank);  // refuses what is not of a sample, or there twice
+      for (int64_t d = 0; d < rank; ++d) {
+        if (reduced[d]) shifted.push_back(d + 1);
+      }
     } else {
       for (int64_t d = 1; d <= rank; ++d) shifted.push_back(d);
     }

@@ -22,10 +22,13 @@ void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     const c10::IValue& value = (*stack)[stack->size() - arguments.size() + i];
     if (!value.isTensor()) continue;
     const at::Tensor& tensor = value.toTensor();
-    const char* kind = tensor.is_quantized() ? "quantized" : tensor.is_nested() ? "nested" : "not strided";
-    TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == at::kStrided && !tensor.is_quantized() && !tensor.is_nested(),
-                                schema.name(), ": ", arguments[i].name(), " is ", kind, " (layout ", tensor.layout(),
-                                ", dtype ", tensor.scalar_type(), "); accepted is a dense, strided tensor");
+    const char* kind = tensor.is_quantized()             ? "quantized"
+                       : tensor.is_nested()              ? "nested"
+                       : tensor.layout() != at::kStrided ? "not strided"
+                                                         : nullptr;
+    TORCH_CHECK_NOT_IMPLEMENTED(kind == nullptr, schema.name(), ": ", arguments[i].name(), " is ", kind, " (layout ",
+                                tensor.layout(), ", dtype ", tensor.scalar_type(),
+                                "); accepted is a dense, strided tensor");
   }
   TORCH_INTERNAL_ASSERT(false, schema.name(), ": no tensor has a layout to reject");
 }

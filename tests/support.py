@@ -241,8 +241,7 @@ def where_aot_inductor_works(check: Callable[..., None], *arguments: object) -> 
     """Run a check in a process of its own. If that fails, or crashes, and so does a model without our operators, as in
     some builds of PyTorch, the test is skipped."""
     try:
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            pool.submit(check, *arguments).result()
+        in_a_process(check, *arguments)
     except Exception:
         done = subprocess.run([sys.executable, "-c", AOT_INDUCTOR], capture_output=True, check=False)
         if done.returncode != 0:
@@ -314,6 +313,12 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def in_a_process(check: Callable[..., None], *arguments: object, timeout: float | None = None) -> None:
+    """Call check(*arguments) in a process of its own; what it raises is raised here, and so is that it died."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        pool.submit(check, *arguments).result(timeout)
 
 
 def load_benchmark(name: str) -> ModuleType:

@@ -1160,6 +1160,10 @@ def test_more_outputs_than_a_grid_has_blocks(multiprocessors: int) -> None:
             assert (p.family, p.width) == ("rows", width), (step, outputs)
 
 
+SOME_DTYPES = (torch.float32, torch.float16, torch.float64, torch.float8_e5m2, torch.int8, torch.int16, torch.uint16)
+SOME_DTYPES += (torch.complex128,)
+
+
 @given(data=st.data())
 def test_contiguous_sums_are_one_launch(data: st.DataObject) -> None:
     """But for one in 150 that end in pieces, shorter than a cache line, of what is summed with other dimensions."""
@@ -1175,10 +1179,6 @@ def test_contiguous_sums_are_one_launch(data: st.DataObject) -> None:
     assert p.family == "boxes"
     innermost = itertools.takewhile(lambda d: d in dims or shape[d] == 1, reversed(range(len(shape))))
     assert 1 < math.prod(shape[d] for d in innermost) < 128 // dtype.itemsize
-
-
-SOME_DTYPES = (torch.float32, torch.float16, torch.float64, torch.float8_e5m2, torch.int8, torch.int16, torch.uint16)
-SOME_DTYPES += (torch.complex128,)
 
 
 def accumulated_size(dtype: torch.dtype) -> int:

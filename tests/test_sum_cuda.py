@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ import reduce_ops
 from support import (
     assert_same_bits,
     gpu_memory_taken,
+    in_a_process,
     in_threads,
     new_streams,
     one_multiprocessor,
@@ -176,9 +176,10 @@ def test_much_data_is_added_in_order(dtype: torch.dtype) -> None:
         pieces = reduce_ops.sum(x[:whole].view(-1, 2**16), 1, dtype=wide)
         if whole < n:
             pieces = torch.cat([pieces, reduce_ops.sum(x[whole:], dtype=wide).view(1)])
-        assert_same_bits(total, reduce_ops.sum(pieces).to(dtype), n)
+        in_order = reduce_ops.sum(pieces)
+        assert_same_bits(total, in_order.to(dtype), n)
         orders = [torch.randperm(len(pieces), device="cuda", generator=generator) for _ in range(20)]
-        assert any(reduce_ops.sum(pieces[order]) != reduce_ops.sum(pieces) for order in orders), "no order shows"
+        assert any(reduce_ops.sum(pieces[order]) != in_order for order in orders), "no order shows"
         del x
 
 
@@ -257,8 +258,7 @@ def _sums_beside_what_pytorch_holds() -> None:
 
 @pytest.mark.alone
 def test_memory_that_pytorch_holds() -> None:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        pool.submit(_sums_beside_what_pytorch_holds).result(timeout=300)
+    in_a_process(_sums_beside_what_pytorch_holds, timeout=300)
 
 
 def _fails_and_goes_on() -> None:
@@ -321,8 +321,7 @@ def _fails_and_goes_on() -> None:
 
 
 def test_failures_leave_it_usable() -> None:
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pool.submit(_fails_and_goes_on).result(timeout=300)
+    in_a_process(_fails_and_goes_on, timeout=300)
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

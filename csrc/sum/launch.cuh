@@ -581,7 +581,7 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
   return cudaErrorInvalidValue;
 }
 
-/// Layout::pitched, which Kernels::every alone has.
+/// Layout::pitched, which Kernels::every and unrounded have.
 template <typename In, typename Acc, typename Out>
 cudaError_t launch_pitched(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);

@@ -119,13 +119,13 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     return warps;
   };
   const bool every_shape = (layout == Layout::aligned || layout == Layout::shifted) && have_rows(p);
-  const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;  // a block each fills the GPU
-  const bool fit_by_warps = p.outputs <= kMaxGridX * (kWarpThreads / kWarpSize);  // a grid has so many blocks
+  const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;      // a block each fills the GPU
+  const bool by_warps = many && p.outputs <= kMaxGridX * (kWarpThreads / kWarpSize);  // a grid has no more blocks
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
   if (p.outputs > 1 && every_shape) {
     const auto has_kernels = [&](int u) { return p.kept.dims == 1 || can_permute(u); };
     for (const int u : {2, 4, 8}) {
-      if (many && fit_by_warps && loads <= kWarpSize * u && has_kernels(u)) return a_warp_each(u);
+      if (by_warps && loads <= kWarpSize * u && has_kernels(u)) return a_warp_each(u);
     }
     // As many warps as there are chunks: (4528, 12096) takes 49 us in blocks of 12 x 8 loads, 63 in blocks of 16
     // (H200).
@@ -135,7 +135,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
       return plan({static_cast<int>(warps) * kWarpSize, u}, 1, 1);
     }
   }
-  if ((layout == Layout::runs || layout == Layout::pitched) && many && fit_by_warps) {
+  if ((layout == Layout::runs || layout == Layout::pitched) && by_warps) {
     // (24059, 334)[:, ::2] of bfloat16 takes 17.4 us by a warp each, 32.4 by a block of 128 threads (H200).
     const int most = layout == Layout::runs ? 4 : grid.loads;
     for (const int u : {most / 2, most}) {
