@@ -713,25 +713,38 @@ def test_small_images_are_a_tile_each(pixels: int, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "family"),
-    [((64, 196, 256), "word_tiles"), ((64, 225, 256), "odd_word_tiles"), ((64, 4097, 100), "lines")],
-)
-def test_sums_that_are_not_rounded_go_across_memory_too(shape: tuple[int, ...], family: str) -> None:
-    x = meta(*shape, dtype=torch.float16).transpose(1, 2)
-    assert plan(x, dtype=torch.float32).family == plan(x).family == family
-
-
-@pytest.mark.parametrize(
     ("shape", "dim"),
     [
         *(((2**24,), None), ((2**17, 257), 1), ((2**20, 32), 1), ((4096, 4097), 1), ((32, 256, 56, 56), [0, 2, 3])),
         *(((32, 256, 7, 7), [0, 2, 3]), ((70, 30, 5, 101), [0, 2, 3]), ((4096, 4096), 0), ((2**20, 31), 0)),
+        *(((8192, 50_257), 0), ((2**20, 12), 0), ((8, 300_001), 0), ((196, 256, 64), None), ((225, 256, 64), None)),
+        *(((4097, 100, 64), [0, 1]), ((171, 2**14, 3), None)),
     ],
     ids=str,
 )
 def test_sums_that_are_not_rounded_have_the_same_plan(shape: tuple[int, ...], dim: int | list[int] | None) -> None:
-    for x in (meta(*shape, dtype=torch.bfloat16), meta(*shape, 2, dtype=torch.bfloat16)[..., 0]):
-        assert plan(x, dim, dtype=torch.float32) == plan(x, dim)
+    x = meta(*shape, dtype=torch.bfloat16)
+    for y in (x, meta(*shape, 2, dtype=torch.bfloat16)[..., 0], x.permute(*range(x.dim())[::-1])):
+        assert plan(y, dim, dtype=torch.float32) == plan(y, dim)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "to"),
+    [
+        *((torch.int8, torch.float32), (torch.uint16, torch.float32), (torch.int32, torch.float32)),
+        *((torch.bool, torch.float64), (torch.float16, torch.float64), (torch.float32, torch.float64)),
+        *((torch.complex64, torch.complex128), (torch.float8_e5m2, torch.float64), (torch.float8_e4m3fn, None)),
+    ],
+    ids=str,
+)
+def test_lines_where_there_are_no_tiles(dtype: torch.dtype, to: torch.dtype | None) -> None:
+    """Shorter ones are rows, or columns, element by element."""
+    of_rows = 64 if dtype.itemsize == 8 else 32
+    of_columns = 8 if dtype.itemsize == 4 else 16
+    for length, family in ((of_rows, "lines"), (of_rows - 1, "rows")):
+        assert plan(meta(length, 3_000_000, dtype=dtype).t(), dtype=to).family == family
+    for length, family in ((of_columns, "lines"), (of_columns - 1, "columns")):
+        assert plan(meta(length, 170, 12_700, dtype=dtype).permute(2, 0, 1), [0, 1], dtype=to).family == family
 
 
 def test_integers_have_no_order() -> None:

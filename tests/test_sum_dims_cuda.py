@@ -16,6 +16,8 @@ from support import (
     COLUMN_WAVE_DTYPES,
     COLUMN_WAVE_GPUS,
     COLUMN_WAVES,
+    DTYPES,
+    FLOATS,
     H200,
     MANY_SINGLE_COLUMNS,
     assert_same_bits,
@@ -556,6 +558,29 @@ def test_sums_across_memory_that_are_not_rounded(length: int, dtype: torch.dtype
         x = random_values(math.prod(shape), dtype).view(shape)
         expected = reduce_ops.sum(x.transpose(1, 2), dim, dtype=torch.float32)
         assert_same_bits(reduce_ops.sum(x.cuda().transpose(1, 2), dim, dtype=torch.float32), expected, shape)
+
+
+LINES = {
+    "straight": Kind((70, 3001), None, lambda x: x.t()),
+    "in turns": Kind((4, 31, 3001), None, lambda x: x.permute(2, 1, 0)),
+    "several outputs": Kind((70, 9, 3001), (0, 2), lambda x: x.permute(2, 1, 0)),
+}
+
+
+@pytest.mark.parametrize("kind", LINES.values(), ids=LINES)
+@pytest.mark.parametrize("target", [torch.float32, torch.float64, torch.complex128], ids=str)
+def test_lines_of_what_is_converted(target: torch.dtype, kind: Kind) -> None:
+    """A missing element is no +0.0 where all are -0.0."""
+    families = set()
+    for dtype in DTYPES:
+        if dtype.is_complex and not target.is_complex:
+            continue
+        total = partial(reduce_ops.sum, dim=kind.dim, dtype=target)
+        zeros = torch.full(kind.shape, -0.0 if dtype in FLOATS else 0, dtype=dtype)
+        for memory in (random_values(math.prod(kind.shape), dtype).view(kind.shape), zeros):
+            assert_same_bits(total(kind.view(memory.cuda())), total(kind.view(memory)), dtype)
+        families.add(plan(kind.view(memory), kind.dim, dtype=target).family)
+    assert "lines" in families
 
 
 BOXED = {

@@ -188,7 +188,7 @@ __device__ Sums<kVector, Acc> fold_rows_left(const In* p, const AnyStrides& rows
 template <typename In, typename Acc, typename Out>
 struct Columns {
   const In* data;
-  Out* result;
+  Results<Acc, Out> results;
   int64_t n;
   void* slots;      // a sum for each segment of each column, where there is more than one segment
   int batches;      // of a thread, a power of two
@@ -252,7 +252,7 @@ __global__ void __launch_bounds__(kVector == 1 || (kOneStride && kVector * sizeo
     if (!fold_segments(sum, static_cast<unsigned>(column), columns, blockIdx.y, gridDim.y, slots, s)) return;
   }
   if (active && threadIdx.y == 0) {
-    store_apart(c.result + c.order.place(column), c.order.places.stride[0], sum);
+    c.results.visit([&](auto* result) { store_apart(result + c.order.place(column), c.order.places.stride[0], sum); });
   }
 }
 

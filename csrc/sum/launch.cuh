@@ -422,7 +422,7 @@ class Launcher {
   }
 
   const In* data() const { return static_cast<const In*>(l_.data); }
-  Out* result() const { return static_cast<Out*>(l_.result); }
+  bool rounds() const { return l_.out != l_.accumulate; }
 
   template <template <typename, typename, int> typename Source, int kLoads>
   Source<In, Acc, kLoads> source() const {
@@ -448,9 +448,9 @@ class Launcher {
 
   Results<Acc, Out> results() const {
     if constexpr (sizeof(Out) < sizeof(Acc)) {
-      return {l_.result, l_.out != l_.accumulate};
+      return {l_.result, rounds()};
     } else {
-      return {result()};
+      return {static_cast<Out*>(l_.result)};
     }
   }
 
@@ -476,17 +476,14 @@ class Launcher {
   /// Of plans whose tiles are outputs.
   Whole<In, Acc> whole() const {
     if (p_.window > 0) return {};
-    if constexpr (std::is_same_v<Out, Acc>) {
-      return {nullptr, result()};
-    } else {
-      return {result(), nullptr};
-    }
+    if (rounds()) return {static_cast<In*>(l_.result), nullptr};
+    return {nullptr, static_cast<Acc*>(l_.result)};
   }
 
   Columns<In, Acc, Out> matrix() const {
     const Problem& p = l_.problem;
     return {.data = data(),
-            .result = result(),
+            .results = results(),
             .n = p.n,
             .slots = l_.slots,
             .batches = p_.tiles,
@@ -514,45 +511,37 @@ cudaError_t launch_columns(const Launch& l, cudaStream_t stream) {
                        (kVector > 1 && kernel.template columns<1, strides_rows(1, sizeof(In)), false>()));
 }
 
-/// Family::narrow_columns.
-template <typename In, typename Acc, typename Out>
-cudaError_t launch_narrow(const Launch& l, cudaStream_t stream) {
+/// Order across memory: the nodes, whose rows are the sums. kTiles: by all families, and not along lines alone.
+template <bool kTiles, typename In, typename Acc, typename Out>
+cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
-  return kernel.status(kernel.template narrow_columns<2>() || kernel.template narrow_columns<3>() ||
-                       kernel.template narrow_columns<4>() || kernel.template narrow_columns<5>() ||
-                       kernel.template narrow_columns<6>() || kernel.template narrow_columns<7>() ||
-                       kernel.template narrow_columns<8>() || kernel.template narrow_columns<12>() ||
-                       kernel.template narrow_columns<16>() || kernel.template narrow_columns<32>());
+  if constexpr (std::is_integral_v<Acc>) {
+    return cudaErrorInvalidValue;  // integers wrap, and so have no order
+  } else if constexpr (kTiles && sizeof(In) > 1) {
+    return kernel.status(kernel.template word_tiles<2>() || kernel.template word_tiles<4>() ||
+                         kernel.template word_tiles<kWordLoads>() || kernel.template odd_word_tiles<1>() ||
+                         kernel.template odd_word_tiles<3>() || kernel.template odd_word_tiles<5>() ||
+                         kernel.template odd_word_tiles<7>() || kernel.lines() || kernel.staged_tiles() ||
+                         kernel.boxes() || kernel.tiles());
+  } else {
+    return kernel.status(kernel.lines());
+  }
 }
 
 /// Kernels::few.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_few(const Launch& l, cudaStream_t stream) {
+  if (is_across(l.plan.family)) return launch_across</*kTiles=*/false, In, Acc, Out>(l, stream);
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) return kernel.status(kernel.template columns<1, kFewKernelsRows, false>());
   if (l.plan.layout == Layout::aligned) return kernel.status(kernel.template common_rows<Layout::aligned, Aligned>());
   return kernel.status(kernel.template common_rows<Layout::strided, Strided>());
 }
 
-/// Order across memory: the nodes, whose rows are the sums.
-template <typename In, typename Acc, typename Out>
-cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
-  if constexpr (std::is_integral_v<Acc> || sizeof(In) == 1) {
-    return cudaErrorInvalidValue;  // integers wrap, and so have no order
-  } else {
-    const Launcher<In, Acc, Out> kernel(l, stream);
-    return kernel.status(kernel.template word_tiles<2>() || kernel.template word_tiles<4>() ||
-                         kernel.template word_tiles<kWordLoads>() || kernel.template odd_word_tiles<1>() ||
-                         kernel.template odd_word_tiles<3>() || kernel.template odd_word_tiles<5>() ||
-                         kernel.template odd_word_tiles<7>() || kernel.lines() || kernel.staged_tiles() ||
-                         kernel.boxes() || kernel.tiles());
-  }
-}
-
 /// Kernels::rows.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
-  if (is_across(l.plan.family)) return launch_across<In, Acc, Out>(l, stream);
+  if (is_across(l.plan.family)) return launch_across</*kTiles=*/true, In, Acc, Out>(l, stream);
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) return launch_columns<In, Acc, Out>(l, stream);
   switch (l.plan.layout) {
@@ -581,7 +570,7 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
   return cudaErrorInvalidValue;
 }
 
-/// Layout::pitched, which Kernels::every and unrounded have.
+/// Layout::pitched, which Kernels::every alone has.
 template <typename In, typename Acc, typename Out>
 cudaError_t launch_pitched(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
@@ -644,7 +633,11 @@ cudaError_t launch_every(const Launch& l, cudaStream_t stream) {
                            kernel.template few_rows<1, 8, 2>() || kernel.template few_rows<1, 8, 4>() ||
                            kernel.template few_rows<1, 8, 8>());
     case Family::narrow_columns:
-      return launch_narrow<In, Acc, Out>(l, stream);
+      return kernel.status(kernel.template narrow_columns<2>() || kernel.template narrow_columns<3>() ||
+                           kernel.template narrow_columns<4>() || kernel.template narrow_columns<5>() ||
+                           kernel.template narrow_columns<6>() || kernel.template narrow_columns<7>() ||
+                           kernel.template narrow_columns<8>() || kernel.template narrow_columns<12>() ||
+                           kernel.template narrow_columns<16>() || kernel.template narrow_columns<32>());
   }
   return cudaErrorInvalidValue;
 }
@@ -656,19 +649,5 @@ cudaError_t launch_float64(const Launch& l, cudaStream_t stream);
 cudaError_t launch_int64(const Launch& l, cudaStream_t stream);
 cudaError_t launch_int8(const Launch& l, cudaStream_t stream);  // bool, int8 and uint8 to int64
 cudaError_t launch_complex(const Launch& l, cudaStream_t stream);
-
-/// Kernels::unrounded. Rows, and few rows, are those of Kernels::every, which round if asked to; others are made twice.
-template <typename In, typename Acc>
-cudaError_t launch_unrounded(const Launch& l, cudaStream_t stream) {
-  if (is_across(l.plan.family)) return launch_across<In, Acc, Acc>(l, stream);
-  switch (l.plan.family) {
-    case Family::columns:
-      return launch_columns<In, Acc, Acc>(l, stream);
-    case Family::narrow_columns:
-      return launch_narrow<In, Acc, Acc>(l, stream);
-    default:
-      return launch_every<In, Acc, In>(l, stream);
-  }
-}
 
 }  // namespace reduce_ops::sum

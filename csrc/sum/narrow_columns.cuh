@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(kNarrowWarps* kWarpSize, narrow_blocks(kColumn
     auto* counters = reinterpret_cast<Sums<1, Acc>*>(shared);
     if (!fold_segments<1>(sum, column, kColumns, blockIdx.x, gridDim.x, slots, counters)) return;
   }
-  if (owner) c.result[c.order.place(int64_t{blockIdx.y} * kColumns + column)] = convert<Out>(sum.x[0]);
+  if (owner) c.results.store(c.order.place(int64_t{blockIdx.y} * kColumns + column), sum.x[0]);
 }
 
 }  // namespace reduce_ops::sum

@@ -45,18 +45,12 @@ int64_t wave_of(int threads, int multiprocessors) { return int64_t{1024 / thread
 
 // ---- rows
 
-/// Whether there are rows of every layout, and the kernels that replace them.
-bool have_all_rows(const Problem& p) { return p.kernels == Kernels::every || p.kernels == Kernels::unrounded; }
-
-/// The same of every layout but pitched.
-bool have_rows(const Problem& p) { return have_all_rows(p) || p.kernels == Kernels::rows; }
-
 /// Layout::split, where that is faster than elements one by one: in three dimensions and more (700 random layouts of 16
 /// bits 1.23 times as fast in the geometric mean, 1040 of 32 and 64 bits 1.11), in two, where kernels are not fewer,
 /// only long runs of small elements (int8 1.4, 16 bits 1.05, but 64 bits 0.9) (H100).
 bool are_split_runs(const Problem& p) {
   const int64_t length = p.reduced.size[0].value;
-  if (!have_rows(p) || p.element_size >= 16 || p.reduced.stride[0] != 1) return false;
+  if (p.kernels == Kernels::few || p.element_size >= 16 || p.reduced.stride[0] != 1) return false;
   if (length * p.element_size < kSectorBytes || !Near<5>::holds(p.reduced)) return false;
   if (p.kernels == Kernels::rows || !Near<2>::holds(p.reduced)) return true;
   return p.element_size <= 2 && length >= 128 && p.n >= 2048;
@@ -67,12 +61,12 @@ Layout layout_of(const Problem& p) {
   const bool aligned = p.misalignment == 0 && strides_divide(p.kept, 0, group);
   if (is_run(p.reduced) && has_one_pitch(p)) {
     if (aligned) return Layout::aligned;
-    if (have_rows(p) && p.element_size <= kLargestShifted) return Layout::shifted;
+    if (p.kernels != Kernels::few && p.element_size <= kLargestShifted) return Layout::shifted;
   }
   const bool pitched = Near<2>::holds(p.reduced);
-  if (pitched && have_rows(p) && is_rows(p.reduced, group) && aligned) return Layout::runs;
+  if (pitched && p.kernels != Kernels::few && is_rows(p.reduced, group) && aligned) return Layout::runs;
   if (are_split_runs(p)) return Layout::split;
-  return pitched && have_all_rows(p) ? Layout::pitched : Layout::strided;
+  return pitched && p.kernels == Kernels::every ? Layout::pitched : Layout::strided;
 }
 
 /// Tiles a block, for many blocks of such a shape. Times: H200, 512 threads x 8 loads, float32, two blocks a
@@ -118,7 +112,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     warps.width = kWarpSize;
     return warps;
   };
-  const bool every_shape = (layout == Layout::aligned || layout == Layout::shifted) && have_rows(p);
+  const bool every_shape = (layout == Layout::aligned || layout == Layout::shifted) && p.kernels != Kernels::few;
   const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;      // a block each fills the GPU
   const bool by_warps = many && p.outputs <= kMaxGridX * (kWarpThreads / kWarpSize);  // a grid has no more blocks
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
@@ -203,7 +197,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
 
 /// Family::rows if none of the others fits.
 Family short_family(const Problem& p) {
-  if (!have_all_rows(p) || !is_run(p.reduced) || !has_one_pitch(p) || p.n < 2) return Family::rows;
+  if (p.kernels != Kernels::every || !is_run(p.reduced) || !has_one_pitch(p) || p.n < 2) return Family::rows;
   // Where neighbours in memory are none in the result, stores are what takes time, and columns are better at those: of
   // (2000, 5000, 3) float64 with its first dimensions exchanged 210 us, staged 277 (H200).
   if (p.kept.dims > 1 && p.n <= kMaxTinyRow) return Family::rows;
@@ -293,7 +287,7 @@ std::optional<Plan> plan_few_rows(const Problem& p, int vector) {
   const bool little = p.n * p.outputs <= int64_t{1} << 19;
   const bool permuted = p.places.dims > 1;
   const bool one_stride = p.reduced.dims == 1;
-  if (!have_all_rows(p) || (!one_stride && p.n > kFewRows)) return std::nullopt;
+  if (p.kernels != Kernels::every || (!one_stride && p.n > kFewRows)) return std::nullopt;
   Plan plan{.family = Family::few_rows,
             .vector = 1,
             .loads = kFewRows,
@@ -717,7 +711,7 @@ int64_t narrow_chunk(int columns, int element_size) {
 
 /// Whether sum_narrow_columns is for matrices of so many rows and columns that lie one after the other.
 bool are_narrow(const Problem& p, int64_t columns, int64_t rows, int64_t matrices) {
-  if (!have_all_rows(p) || p.misalignment != 0 || !is_narrow(columns, p.element_size)) return false;
+  if (p.kernels != Kernels::every || p.misalignment != 0 || !is_narrow(columns, p.element_size)) return false;
   if (matrices == 1) return rows >= 512;
   // In a batch most of a warp's chunk should be there: (10000, 200, 4) float32 takes 12.3 us by warps of 256 rows, as
   // columns 17.6; float16, whose warps load 512, 13.7 and 10.4 (H200).
@@ -786,6 +780,9 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
 
 // ---- order across memory
 
+/// Whether there are kernels for it other than those along lines.
+bool have_tiles(const Problem& p) { return p.kernels != Kernels::few && p.element_size > 1; }
+
 /// Of each output: lines whose elements follow each other in the order, from dimension `dim` of `reduced` on.
 struct Lines {
   int dim;
@@ -812,7 +809,7 @@ bool lines_touch(const Strides& reduced, int dim) {
 /// Nothing if the order does not run across memory, or outputs are short.
 std::optional<Lines> lines_across(const Problem& p) {
   const int closest = line_dim(p.reduced, kSectorBytes / p.element_size);
-  if (closest == 0 || p.kernels == Kernels::few || p.element_size == 1 || p.n < 4 * kMinWindow) return std::nullopt;
+  if (closest == 0 || !p.ordered || p.n < 4 * kMinWindow) return std::nullopt;
   if (!has_32_bit_offsets(p.reduced)) return std::nullopt;
   if (std::abs(p.reduced.stride[0]) == 2) return std::nullopt;  // half of every sector is used as it is
   // Outputs side by side are columns, unless they are fewer than a sector holds.
@@ -956,7 +953,7 @@ std::optional<Plan> plan_tiles(const Problem& p, const Lines& lines, int multipr
   // Tiles that give a thread some 50 elements, but are no larger than that takes, and smaller where there would be few:
   // (524288, 22), transposed, takes 25 us in tiles of 128 lines by 64 threads or of 256 by 128, 39 of 256 by 64; (7584,
   // 21) bfloat16 7 us in tiles of 64 lines by 256 threads, 19.8 of 256 by 64 (H200).
-  if (p.n < kMinTiled) return std::nullopt;
+  if (!have_tiles(p) || p.n < kMinTiled) return std::nullopt;
   int64_t tile = kMinWindow;
   const auto window = [&] { return std::min<int64_t>(tile, kMaxTileWindow); };
   const auto is_small = [&] { return tile * lines.length * p.element_size < 7600; };
@@ -990,7 +987,7 @@ int64_t word_rows(int64_t length) { return std::min<int64_t>(length & -length, k
 /// shorter ones (0.7). Outputs of fewer than 4096 elements, too little for a block, were not timed (H200).
 bool are_words(const Problem& p) {
   const Strides& r = p.reduced;
-  if (p.kernels == Kernels::few || p.element_size == 1 || p.element_size > 8 || p.n < 4096) return false;
+  if (!have_tiles(p) || p.element_size > 8 || p.n < 4096) return false;
   if (r.dims < 2 || r.stride[1] != 1) return false;
   const int64_t length = r.size[0].value;
   const int64_t longest = p.element_size == 2 ? 1600 : 1200;
@@ -1119,9 +1116,20 @@ int64_t longest_staged_line(const Problem& p, int multiprocessors) {
   return p.element_size >= 4 ? 200 : 150;
 }
 
-/// The longest windows with which it is better to walk along lines than to take tiles, if there are any.
-int64_t longest_window(const Problem& p, const Lines& lines, const std::optional<Plan>& tiles, int multiprocessors) {
+/// The shortest lines that are worth walking along where there are no tiles, but rows or columns element by element. Of
+/// random layouts that convert 21,766 have such, and are 2.15 times as fast in the geometric mean, 936 of them more
+/// than a tenth slower; 1162 were under half of torch.sum's speed, now 15 (H200).
+int64_t shortest_line_alone(const Problem& p, bool are_rows) {
+  if (are_rows) return p.element_size == 8 ? 64 : 32;
+  return p.element_size == 4 ? 8 : 16;
+}
+
+/// The longest windows with which it is better to walk along lines than to take tiles, if there are any. are_rows: or
+/// rows, which columns would be otherwise.
+int64_t longest_window(const Problem& p, const Lines& lines, const std::optional<Plan>& tiles, bool are_rows,
+                       int multiprocessors) {
   constexpr auto kAny = int64_t{1} << 31;
+  if (!have_tiles(p)) return lines.length >= shortest_line_alone(p, are_rows) ? kAny : 0;
   const bool is_long = lines.length >= (lines.beside ? 8 : kMinWindow);
   if (!tiles) return is_long ? kAny : 0;
   if (lines.beside) return is_long ? std::max<int64_t>(kMinWindow, lines.length) : 0;
@@ -1365,7 +1373,7 @@ struct Boxed {
 /// those of as many as a table has room for leave none for others.
 std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
   const int all_dims = p.reduced.dims + p.kept.dims;
-  if (!p.ordered || !have_rows(p) || p.element_size == 1) return std::nullopt;
+  if (!p.ordered || !have_tiles(p)) return std::nullopt;
   if (p.n < 4 * kMinWindow || all_dims > kMaxBoxDims) return std::nullopt;
   if (!has_32_bit_offsets(p.reduced)) return std::nullopt;
   int64_t window = kMinWindow;
@@ -1618,9 +1626,10 @@ std::optional<Plan> plan_boxes_instead(const Problem& p, const Plan& plan, const
 /// 31) float16, strides (2, 124, 4), takes 13 us instead of 36, a transposed (116346, 7) 7.5 instead of 11.1. Rows in
 /// more than two dimensions divide more often, and so win by less. Fitted to 53,256 random layouts that were timed both
 /// ways: 12,513 have other plans for it, 1.30 times as fast in the geometric mean, 402 of them more than a tenth
-/// slower; 187 were under half of torch.sum's speed, now 39 (H200).
+/// slower; 187 were under half of torch.sum's speed, now 39. So have 1382 layouts of sums that convert, 1.21 times as
+/// fast; Kernels::rows were not timed (H200).
 bool beat_lines(const Problem& p, const Plan& rows, const Plan& other, int multiprocessors) {
-  if (!have_all_rows(p) || !is_single(rows.layout)) return false;
+  if (p.kernels == Kernels::rows || !is_single(rows.layout)) return false;
   const double waves = waves_of(p, multiprocessors);
   const bool little = waves < 0.5;
   const bool much = waves >= kMoreThanL2;
@@ -1679,7 +1688,7 @@ Plan plan_kernel(const Problem& p, int multiprocessors) {
     } else {
       const auto tiles = plan_tiles(p, *lines, multiprocessors);
       const auto along = plan_lines(p, *lines, multiprocessors);
-      const bool walks = along && along->window <= longest_window(p, *lines, tiles, multiprocessors);
+      const bool walks = along && along->window <= longest_window(p, *lines, tiles, rows.has_value(), multiprocessors);
       if (walks || tiles) plan = walks ? along : tiles;
     }
   }
@@ -1821,8 +1830,8 @@ int64_t row_across_memory(const Problem& p) {
   const int64_t row = std::min(size & -size, kMost);  // the largest power of two that divides it
   // Of several outputs, and of 16 bits unless it is too much for other plans, interleaved columns only, by which 1178
   // random layouts are 1.03 times as fast (H200).
-  const bool rounds = p.element_size < p.accumulate_size && p.kernels == Kernels::every;
-  const bool has_other = p.outputs > 1 || (rounds && has_32_bit_offsets(r));
+  const bool has_16_bits = p.element_size == 2 && p.kernels == Kernels::every;
+  const bool has_other = p.outputs > 1 || (has_16_bits && has_32_bit_offsets(r));
   if (has_other && !are_interleaved(p, row)) return 0;
   const int64_t inner = std::abs(r.stride[0]);
   const bool crosses = std::any_of(r.stride + 1, r.stride + r.dims, [&](int64_t s) { return s != 0 && s < inner; });

@@ -8,9 +8,8 @@ namespace reduce_ops::sum {
 namespace {
 
 Kernels kernels_for(at::ScalarType in, at::ScalarType out) {
-  const bool half = in == at::kHalf || in == at::kBFloat16;
-  if (half && out == at::kFloat) return Kernels::unrounded;
-  if (out != reduce_ops::result_dtype(in)) return Kernels::few;
+  const bool rounds_last = in == at::kHalf || in == at::kBFloat16;  // and so may leave it
+  if (out != reduce_ops::result_dtype(in) && !(rounds_last && out == at::kFloat)) return Kernels::few;
   switch (in) {
     case at::kUInt16:
     case at::kUInt32:

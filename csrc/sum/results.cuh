@@ -1,4 +1,4 @@
-// Where the sums of rows go.
+// Where sums go.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace reduce_ops::sum {
 
-/// One sum after the other, rounded to Out.
+/// The sums, rounded to Out.
 template <typename Acc, typename Out>
 struct Results {
   Out* sums;

@@ -3,11 +3,10 @@
 namespace reduce_ops::sum {
 namespace {
 
-/// From Half to Half, from Half to sums that are not rounded yet, and from these to Half.
+/// From Half to Half or to sums that are not rounded, and from such sums to Half.
 template <typename Half>
 cudaError_t launch_half(const Launch& l, cudaStream_t stream) {
-  if (l.in == Type::float32) return launch_few<float, float, Half>(l, stream);
-  return l.out == l.in ? launch_every<Half, float, Half>(l, stream) : launch_unrounded<Half, float>(l, stream);
+  return l.in == Type::float32 ? launch_few<float, float, Half>(l, stream) : launch_every<Half, float, Half>(l, stream);
 }
 
 }  // namespace

@@ -6,8 +6,7 @@
 namespace reduce_ops::sum {
 
 cudaError_t launch_float16(const Launch& l, cudaStream_t stream) {
-  if (l.in != Type::float16) return cudaErrorInvalidValue;
-  return l.out == l.in ? launch_every<__half, float, __half>(l, stream) : launch_unrounded<__half, float>(l, stream);
+  return l.in == Type::float16 ? launch_every<__half, float, __half>(l, stream) : cudaErrorInvalidValue;
 }
 
 cudaError_t launch_float32(const Launch& l, cudaStream_t stream) {
@@ -18,6 +17,8 @@ cudaError_t launch_float32(const Launch& l, cudaStream_t stream) {
       return launch_rows<__nv_fp8_e5m2, float>(l, stream);
     case Type::float32:
       return launch_every<float, float>(l, stream);
+    case Type::int32:
+      return launch_few<int32_t, float>(l, stream);
     default:
       return cudaErrorInvalidValue;
   }

@@ -137,8 +137,8 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   p.misalignment = static_cast<int>(s.offset * sizeof(In) % 16);
   p.result_aligned = true;
   const bool only_rows = in == Type::int16 || in == Type::float8_e4m3fn || in == Type::float8_e5m2;
-  const bool unrounded = in == Type::float16 && out == Type::float32;
-  p.kernels = only_rows ? Kernels::rows : unrounded ? Kernels::unrounded : Kernels::every;  // as problem.cpp has it
+  const bool few = in == Type::int32;
+  p.kernels = few ? Kernels::few : only_rows ? Kernels::rows : Kernels::every;  // as problem.cpp has it
   l.plan = make_plan(p, s.multiprocessors);
   seen.emplace(in, l.plan.family, l.plan.anywhere);
 
@@ -380,25 +380,30 @@ int main(int argc, char** argv) {
     wrong += run<__half, float, __half>(Type::float16, Type::float32, Type::float16, s, slots);
     wrong += run<std::complex<float>, std::complex<float>>(Type::complex64, Type::complex64, Type::complex64, s, slots);
     if (i % 16 > 0) continue;
-    runs += 3;
+    runs += 4;
     wrong += run<__half, float>(Type::float16, Type::float32, Type::float32, s, slots);
+    wrong += run<int32_t, float>(Type::int32, Type::float32, Type::float32, s, slots);
     wrong += run<__nv_fp8_e4m3, float>(Type::float8_e4m3fn, Type::float32, Type::float32, s, slots);
     wrong += run<__nv_fp8_e5m2, float>(Type::float8_e5m2, Type::float32, Type::float32, s, slots);
   }
   check(cudaFree(slots), "cudaFree");
   int unseen = 0;
+  const auto must_have = [&unseen](Type type, Family family, bool anywhere) {
+    if (seen.count({type, family, anywhere}) > 0) return;
+    ++unseen;
+    std::fprintf(stderr, "type %d: no sum of family %d%s\n", static_cast<int>(type), static_cast<int>(family),
+                 anywhere ? " that begins anywhere" : "");
+  };
   for (const Type type : {Type::float16, Type::float32, Type::float64, Type::complex64}) {
     for (int family = 0; family <= static_cast<int>(Family::boxes); ++family) {
-      for (const bool anywhere : {false, true}) {
-        const auto f = static_cast<Family>(family);
-        if (anywhere && f != Family::columns && f != Family::few_rows) continue;
-        if (f == Family::odd_word_tiles && type != Type::float16) continue;
-        if (seen.count({type, f, anywhere}) > 0) continue;
-        ++unseen;
-        std::fprintf(stderr, "type %d: no sum of family %d%s\n", static_cast<int>(type), family,
-                     anywhere ? " that begins anywhere" : "");
-      }
+      const auto f = static_cast<Family>(family);
+      if (f == Family::odd_word_tiles && type != Type::float16) continue;
+      must_have(type, f, false);
+      if (f == Family::columns || f == Family::few_rows) must_have(type, f, true);
     }
+  }
+  for (const Type type : {Type::float8_e4m3fn, Type::float8_e5m2, Type::int32}) {
+    for (const Family family : {Family::rows, Family::columns, Family::lines}) must_have(type, family, false);
   }
   std::printf("%d sums, %d wrong\n", runs, wrong);
   return wrong == 0 && unseen == 0 ? 0 : 1;
