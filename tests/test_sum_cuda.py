@@ -233,8 +233,8 @@ def _sums_beside_what_pytorch_holds() -> None:
     """In a process of its own, which has memory to publish in for one stream."""
     x = torch.ones(40_001, device="cuda")
     assert reduce_ops.sum(x) == 40_001
+    streams = [torch.cuda.Stream() for _ in range(32)]  # these take memory too
     held = []
-    streams = []
 
     def hold_all() -> None:
         size = torch.cuda.mem_get_info()[0]
@@ -245,10 +245,9 @@ def _sums_beside_what_pytorch_holds() -> None:
                 size //= 2
 
     def sum_on_other_streams() -> None:
-        for _ in range(32):  # another process may leave room when it ends, and pieces of less than a MiB are left
-            hold_all()
-            streams.append(torch.cuda.Stream())
-            with torch.cuda.stream(streams[-1]):
+        for stream in streams:
+            hold_all()  # what another process has left meanwhile; pieces of less than a MiB stay free
+            with torch.cuda.stream(stream):
                 assert reduce_ops.sum(x) == 40_001
 
     with pytest.raises(torch.OutOfMemoryError):
