@@ -230,33 +230,41 @@ def test_out_of_memory_leaves_it_usable() -> None:
 
 
 def _sums_beside_what_pytorch_holds() -> None:
-    """In a process of its own, which has memory to publish in for one stream."""
+    """In a process of its own, which has memory to publish in for two streams."""
     x = torch.ones(40_001, device="cuda")
-    assert reduce_ops.sum(x) == 40_001
-    streams = [torch.cuda.Stream() for _ in range(32)]  # these take memory too
+    total = torch.empty((), device="cuda")  # a result of a stream's own would take memory, and may be what has no room
+    reduce_ops.sum(x, out=total)
+    torch.cuda.synchronize()
+    streams = [torch.cuda.Stream() for _ in range(32)]
+    for stream in streams:
+        with torch.cuda.stream(stream):
+            total.zero_()  # takes what the stream itself needs
     held = []
 
     def hold_all() -> None:
         size = torch.cuda.mem_get_info()[0]
-        while size >= 2**20:
+        while size >= 2**18:  # from a MiB down PyTorch takes blocks of 2 MiB, for somewhat more of 20, and leaves these
             try:
                 held.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
             except torch.OutOfMemoryError:
                 size //= 2
 
+    def sum_on(stream: torch.cuda.Stream) -> None:
+        with torch.cuda.stream(stream):
+            reduce_ops.sum(x, out=total.zero_())
+            assert total.item() == 40_001
+
     def sum_on_other_streams() -> None:
         for stream in streams:
-            hold_all()  # what another process has left meanwhile; pieces of less than a MiB stay free
-            with torch.cuda.stream(stream):
-                assert reduce_ops.sum(x) == 40_001
+            hold_all()  # also what another process has left meanwhile
+            sum_on(stream)
 
     with pytest.raises(torch.OutOfMemoryError):
         sum_on_other_streams()
     held.clear()  # to PyTorch's allocator, which keeps it
     assert torch.cuda.memory_reserved() > 2 * torch.cuda.memory_allocated()
     for stream in streams:
-        with torch.cuda.stream(stream):
-            assert reduce_ops.sum(x) == 40_001
+        sum_on(stream)
 
 
 @pytest.mark.alone
