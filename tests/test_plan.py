@@ -741,10 +741,19 @@ def test_lines_where_there_are_no_tiles(dtype: torch.dtype, to: torch.dtype | No
     """Shorter ones are rows, or columns, element by element."""
     of_rows = 64 if dtype.itemsize == 8 else 32
     of_columns = 8 if dtype.itemsize == 4 else 16
-    for length, family in ((of_rows, "lines"), (of_rows - 1, "rows")):
-        assert plan(meta(length, 3_000_000, dtype=dtype).t(), dtype=to).family == family
+    for length, family in ((of_rows + 1, "lines"), (of_rows - 1, "rows")):
+        assert plan(meta(length, 100_000, dtype=dtype).t(), dtype=to).family == family
     for length, family in ((of_columns, "lines"), (of_columns - 1, "columns")):
-        assert plan(meta(length, 170, 12_700, dtype=dtype).permute(2, 0, 1), [0, 1], dtype=to).family == family
+        assert plan(meta(length, 170, 2700, dtype=dtype).permute(2, 0, 1), [0, 1], dtype=to).family == family
+
+
+def test_windows_are_not_much_longer_than_lines_where_there_are_no_tiles() -> None:
+    for length, family in ((170, "rows"), (171, "lines")):  # with room for the nodes of windows of 256
+        p = plan(meta(length, 2**28 // length, dtype=torch.int8).t(), dtype=torch.float32)
+        assert (p.family, p.window) == (family, 256 if family == "lines" else 0)
+    for length, family in ((31, "columns"), (33, "lines")):
+        x = meta(length, 170, 2**28 // length // 170, dtype=torch.int8).permute(2, 0, 1)
+        assert plan(x, [0, 1], dtype=torch.float32).family == family
 
 
 def test_integers_have_no_order() -> None:

@@ -233,12 +233,11 @@ def _sums_beside_what_pytorch_holds() -> None:
     """In a process of its own, which has memory to publish in for two streams."""
     x = torch.ones(40_001, device="cuda")
     total = torch.empty((), device="cuda")  # a result of a stream's own would take memory, and may be what has no room
-    reduce_ops.sum(x, out=total)
-    torch.cuda.synchronize()
     streams = [torch.cuda.Stream() for _ in range(32)]
     for stream in streams:
         with torch.cuda.stream(stream):
             total.zero_()  # takes what the stream itself needs
+    torch.cuda.synchronize()
     held = []
 
     def hold_all() -> None:
@@ -259,7 +258,8 @@ def _sums_beside_what_pytorch_holds() -> None:
             hold_all()  # also what another process has left meanwhile
             sum_on(stream)
 
-    with pytest.raises(torch.OutOfMemoryError):
+    sum_on(torch.cuda.current_stream())
+    with pytest.raises(torch.OutOfMemoryError, match="beside those of PyTorch's allocator"):
         sum_on_other_streams()
     held.clear()  # to PyTorch's allocator, which keeps it
     assert torch.cuda.memory_reserved() > 2 * torch.cuda.memory_allocated()

@@ -511,13 +511,13 @@ cudaError_t launch_columns(const Launch& l, cudaStream_t stream) {
                        (kVector > 1 && kernel.template columns<1, strides_rows(1, sizeof(In)), false>()));
 }
 
-/// Order across memory: the nodes, whose rows are the sums. kTiles: by all families, and not along lines alone.
-template <bool kTiles, typename In, typename Acc, typename Out>
+/// Order across memory: the nodes, whose rows are the sums. kFew: for Kernels::few.
+template <bool kFew, typename In, typename Acc, typename Out>
 cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
-  if constexpr (std::is_integral_v<Acc>) {
-    return cudaErrorInvalidValue;  // integers wrap, and so have no order
-  } else if constexpr (kTiles && sizeof(In) > 1) {
+  if constexpr (std::is_integral_v<Acc> || (kFew && sizeof(Out) < sizeof(Acc))) {
+    return cudaErrorInvalidValue;  // integers wrap, and so have no order; sums that are rounded last lie in a row
+  } else if constexpr (!kFew && sizeof(In) > 1) {
     return kernel.status(kernel.template word_tiles<2>() || kernel.template word_tiles<4>() ||
                          kernel.template word_tiles<kWordLoads>() || kernel.template odd_word_tiles<1>() ||
                          kernel.template odd_word_tiles<3>() || kernel.template odd_word_tiles<5>() ||
@@ -531,7 +531,7 @@ cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
 /// Kernels::few.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_few(const Launch& l, cudaStream_t stream) {
-  if (is_across(l.plan.family)) return launch_across</*kTiles=*/false, In, Acc, Out>(l, stream);
+  if (is_across(l.plan.family)) return launch_across</*kFew=*/true, In, Acc, Out>(l, stream);
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) return kernel.status(kernel.template columns<1, kFewKernelsRows, false>());
   if (l.plan.layout == Layout::aligned) return kernel.status(kernel.template common_rows<Layout::aligned, Aligned>());
@@ -541,7 +541,7 @@ cudaError_t launch_few(const Launch& l, cudaStream_t stream) {
 /// Kernels::rows.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
-  if (is_across(l.plan.family)) return launch_across</*kTiles=*/true, In, Acc, Out>(l, stream);
+  if (is_across(l.plan.family)) return launch_across</*kFew=*/false, In, Acc, Out>(l, stream);
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) return launch_columns<In, Acc, Out>(l, stream);
   switch (l.plan.layout) {

@@ -15,9 +15,10 @@ namespace reduce_ops::sum {
 /// Which kernels there are for a pair of dtypes.
 enum class Kernels {
   every,  // the common dtypes: every family
-  rows,   // other dtypes: rows of every layout but pitched, columns, and order across memory
+  rows,   // other dtypes: rows of every layout but pitched, columns, across memory all families, of one byte lines
   few,  // elements that are converted to another dtype, uint16 and uint32, which torch.sum does not take on a GPU, and
-        // sums of 16-bit floats that are rounded last: aligned and strided rows in a few shapes, single columns, lines
+        // sums of 16-bit floats that are rounded last: aligned and strided rows in a few shapes, single columns, and
+        // across memory, where the last have no order, lines
 };
 
 /// What is summed: for each of the `outputs` indices of the kept dimensions, n elements.

@@ -38,38 +38,45 @@ Pool& pool_of(int device) {
   return (*pools)[device];
 }
 
-/// Memory that PyTorch's allocator does not know. It may hold all that is free, and gives that back if asked, but not
-/// while a stream captures.
-void* malloc_beside_pytorch(size_t bytes, bool capturing) {
-  void* memory = nullptr;
-  cudaError_t status = cudaMalloc(&memory, bytes);
-  if (status == cudaErrorMemoryAllocation && !capturing) {
-    cudaGetLastError();
-    c10::cuda::CUDACachingAllocator::emptyCache();
-    status = cudaMalloc(&memory, bytes);
-  }
+constexpr size_t kAllocationBytes = kSetsPerAllocation * kSlotBytes;
+
+/// Also of a stream, which takes memory too.
+void check_memory(cudaError_t status) {
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory: a sum needs ", bytes,
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory: a sum needs ", kAllocationBytes,
                      " bytes beside those of PyTorch's allocator, once for each two streams or captures");
   }
   C10_CUDA_CHECK(status);
+}
+
+/// Memory that PyTorch's allocator does not know. It may hold all that is free, and gives that back if asked, but not
+/// while a stream captures.
+void* malloc_beside_pytorch(bool capturing) {
+  void* memory = nullptr;
+  cudaError_t status = cudaMalloc(&memory, kAllocationBytes);
+  if (status == cudaErrorMemoryAllocation && !capturing) {
+    cudaGetLastError();
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    status = cudaMalloc(&memory, kAllocationBytes);
+  }
+  check_memory(status);
   return memory;
 }
 
 /// More free sets, zeroed. Allowed while a stream captures: the memory is not part of any graph.
 void allocate(Pool& pool, bool capturing) {
   const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
-  void* const memory = malloc_beside_pytorch(kSetsPerAllocation * kSlotBytes, capturing);
+  void* const memory = malloc_beside_pytorch(capturing);
   cudaStream_t stream = nullptr;
   cudaError_t status = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (status == cudaSuccess) {
-    status = cudaMemsetAsync(memory, 0, kSetsPerAllocation * kSlotBytes, stream);
+    status = cudaMemsetAsync(memory, 0, kAllocationBytes, stream);
     if (status == cudaSuccess) status = cudaStreamSynchronize(stream);
     C10_CUDA_IGNORE_ERROR(cudaStreamDestroy(stream));
   }
   if (status != cudaSuccess) C10_CUDA_IGNORE_ERROR(cudaFree(memory));
-  C10_CUDA_CHECK(status);
+  check_memory(status);
   for (int i = 0; i < kSetsPerAllocation; ++i) pool.free.push_back(static_cast<char*>(memory) + i * kSlotBytes);
 }
 
