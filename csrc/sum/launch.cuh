@@ -276,8 +276,9 @@ class Launcher {
       const Across<In, Acc> a = across();
       const auto tiles = blocks_for(a.lines, a.at_once);
       const size_t bytes = word_tile_nodes(p_, a.lines, a.length, kRows) * sizeof(Acc);
-      const auto kernel = sum_word_tiles<kRows, In, Acc>;
-      start(kernel, {p.outputs * tiles}, p_.threads, bytes, a, p.columns, p.places, Divisor::of(tiles), whole());
+      const auto kernel = sum_word_tiles<kRows, In, Acc, Out>;
+      start(kernel, {p.outputs * tiles}, p_.threads, bytes, a, p.columns, p.places, Divisor::of(tiles),
+            whole_results());
       return true;
     }
   }
@@ -293,8 +294,9 @@ class Launcher {
       const auto tiles = blocks_for(a.lines, a.at_once);
       const auto room = static_cast<unsigned>(word_tile_nodes(p_, a.lines, a.length, kPerLoad<In>));
       const size_t bytes = (room + parts_begun(kPerLoad<In>) * p_.threads) * sizeof(Acc);
-      const auto kernel = sum_odd_word_tiles<kRest, In, Acc>;
-      start(kernel, {p.outputs * tiles}, p_.threads, bytes, a, p.columns, p.places, Divisor::of(tiles), whole(), room);
+      const auto kernel = sum_odd_word_tiles<kRest, In, Acc, Out>;
+      start(kernel, {p.outputs * tiles}, p_.threads, bytes, a, p.columns, p.places, Divisor::of(tiles), whole_results(),
+            room);
       return true;
     }
   }
@@ -473,12 +475,8 @@ class Launcher {
             .reduced = AnyStrides(p.reduced)};
   }
 
-  /// Of plans whose tiles are outputs.
-  Whole<In, Acc> whole() const {
-    if (p_.window > 0) return {};
-    if (rounds()) return {static_cast<In*>(l_.result), nullptr};
-    return {nullptr, static_cast<Acc*>(l_.result)};
-  }
+  /// Of plans whose tiles are outputs; none where they are parts of outputs.
+  Results<Acc, Out> whole_results() const { return p_.window > 0 ? Results<Acc, Out>{} : results(); }
 
   Columns<In, Acc, Out> matrix() const {
     const Problem& p = l_.problem;
@@ -511,13 +509,13 @@ cudaError_t launch_columns(const Launch& l, cudaStream_t stream) {
                        (kVector > 1 && kernel.template columns<1, strides_rows(1, sizeof(In)), false>()));
 }
 
-/// Order across memory: the nodes, whose rows are the sums. kFew: for Kernels::few.
-template <bool kFew, typename In, typename Acc, typename Out>
+/// Order across memory: the nodes, whose rows are the sums.
+template <Kernels kKernels, typename In, typename Acc, typename Out>
 cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);
-  if constexpr (std::is_integral_v<Acc> || (kFew && sizeof(Out) < sizeof(Acc))) {
+  if constexpr (std::is_integral_v<Acc> || (kKernels == Kernels::few && sizeof(Out) < sizeof(Acc))) {
     return cudaErrorInvalidValue;  // integers wrap, and so have no order; sums that are rounded last lie in a row
-  } else if constexpr (!kFew && sizeof(In) > 1) {
+  } else if constexpr (have_tiles(kKernels, sizeof(In))) {
     return kernel.status(kernel.template word_tiles<2>() || kernel.template word_tiles<4>() ||
                          kernel.template word_tiles<kWordLoads>() || kernel.template odd_word_tiles<1>() ||
                          kernel.template odd_word_tiles<3>() || kernel.template odd_word_tiles<5>() ||
@@ -531,7 +529,7 @@ cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
 /// Kernels::few.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_few(const Launch& l, cudaStream_t stream) {
-  if (is_across(l.plan.family)) return launch_across</*kFew=*/true, In, Acc, Out>(l, stream);
+  if (is_across(l.plan.family)) return launch_across<Kernels::few, In, Acc, Out>(l, stream);
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) return kernel.status(kernel.template columns<1, kFewKernelsRows, false>());
   if (l.plan.layout == Layout::aligned) return kernel.status(kernel.template common_rows<Layout::aligned, Aligned>());
@@ -541,7 +539,7 @@ cudaError_t launch_few(const Launch& l, cudaStream_t stream) {
 /// Kernels::rows.
 template <typename In, typename Acc, typename Out = Acc>
 cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
-  if (is_across(l.plan.family)) return launch_across</*kFew=*/false, In, Acc, Out>(l, stream);
+  if (is_across(l.plan.family)) return launch_across<Kernels::rows, In, Acc, Out>(l, stream);
   const Launcher<In, Acc, Out> kernel(l, stream);
   if (l.plan.family == Family::columns) return launch_columns<In, Acc, Out>(l, stream);
   switch (l.plan.layout) {

@@ -29,6 +29,7 @@
 #include "sum/fold.cuh"
 #include "sum/plan.h"
 #include "sum/ptx.cuh"
+#include "sum/results.cuh"
 #include "sum/strides.h"
 #include "sum/word_tiles.cuh"
 
@@ -106,12 +107,13 @@ class PartsOfNodes {
   Acc right_[kLevels][kColumns];  // the second one of a pair that began before the first row
 };
 
-/// The windows of at_once lines, a power of two. Outputs are taken in the order of memory; `places` are those in the
-/// result. kRest: of the length, modulo the elements of a word. room: for nodes.
-template <int kRest, typename In, typename Acc>
+/// The windows of at_once lines, a power of two, or results if these are an output. Outputs are taken in the order of
+/// memory; `places` are those in the result. kRest: of the length, modulo the elements of a word. room: for nodes.
+template <int kRest, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kTileThreads, 3)
     sum_odd_word_tiles(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strides kept,
-                       const __grid_constant__ Strides places, Divisor tiles, Whole<In, Acc> whole, unsigned room) {
+                       const __grid_constant__ Strides places, Divisor tiles, Results<Acc, Out> results,
+                       unsigned room) {
   wait_for_stream();
   constexpr int kColumns = kPerLoad<In>;
   extern __shared__ uint4 shared[];
@@ -165,7 +167,7 @@ __global__ void __launch_bounds__(kTileThreads, 3)
     parts.end(begun + before * static_cast<int>(mine.beside), blockDim.x,
               [&](int column, Acc node) { nodes[(column * a.length + first) / kColumns] = node; });
   }
-  fold_nodes<kColumns>(a, tile, lines / kColumns * a.length, first_line, places.offset(output), whole);
+  fold_nodes<kColumns>(a, tile, lines / kColumns * a.length, first_line, places.offset(output), results);
 }
 
 }  // namespace reduce_ops::sum

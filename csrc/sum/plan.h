@@ -60,6 +60,9 @@ enum class Family {
 /// Those whose order runs across memory, which are the last ones.
 constexpr bool is_across(Family family) { return family >= Family::lines; }
 
+/// Whether there are kernels for such an order other than those along lines.
+constexpr bool have_tiles(Kernels kernels, int element_size) { return kernels != Kernels::few && element_size > 1; }
+
 /// How the elements of an output lie, for Family::rows.
 enum class Layout {
   aligned,  // in one run that starts at a multiple of 16 bytes, as does that of every output

@@ -26,6 +26,7 @@
 #include "sum/fold.cuh"
 #include "sum/plan.h"
 #include "sum/ptx.cuh"
+#include "sum/results.cuh"
 #include "sum/strides.h"
 #include "sum/tiles.cuh"
 
@@ -45,30 +46,13 @@ __device__ void fold_columns(const uint4 (&word)[kRows], Acc (&sum)[kColumns]) {
   }
 }
 
-/// Where sums go of outputs that are a tile each: rounded to the dtype of the elements or not. Nowhere if tiles are
-/// parts of outputs.
-template <typename In, typename Acc>
-struct Whole {
-  In* rounded;
-  Acc* unrounded;  // if the other is null
-
-  __device__ bool is_output() const { return rounded != nullptr || unrounded != nullptr; }
-
-  __device__ void store(int64_t place, Acc sum) const {
-    if (rounded != nullptr) {
-      rounded[place] = convert<In>(sum);
-    } else {
-      unrounded[place] = sum;
-    }
-  }
-};
-
-/// From the nodes of a tile, of kLeaves leaves each and `every` of them, those of its windows, or the sum of the output
-/// if it is all of that. By all threads of a block, when all nodes are stored.
-template <int kLeaves, typename In, typename Acc>
+/// From the nodes of a tile, of kLeaves leaves each and `every` of them, those of its windows or, if there are results,
+/// the sum of the output, which it is all of. By all threads of a block, when all nodes are stored.
+template <int kLeaves, typename In, typename Acc, typename Out>
 __device__ void fold_nodes(const Across<In, Acc>& a, Acc* tile, unsigned every, unsigned first_line, int64_t place,
-                           const Whole<In, Acc>& whole) {
-  const unsigned window = whole.is_output() ? kMaxTileWindow : a.window / kLeaves;  // in nodes
+                           const Results<Acc, Out>& results) {
+  const bool is_output = results.sums != nullptr;
+  const unsigned window = is_output ? kMaxTileWindow : a.window / kLeaves;  // in nodes
   const unsigned past = (every + window - 1) & ~(window - 1);
   for (unsigned i = every + threadIdx.x; i < past; i += blockDim.x) tile[i] = identity<Acc>();
   __syncthreads();
@@ -80,7 +64,7 @@ __device__ void fold_nodes(const Across<In, Acc>& a, Acc* tile, unsigned every, 
 #pragma unroll
     for (int k = 0; k < kPart; ++k) x[k] = tile[(first + swap) ^ k];
   };
-  if (!whole.is_output()) {
+  if (!is_output) {
     fold_tile(every, window, a.nodes + place * a.windows + first_window(a, first_line), read);
     return;
   }
@@ -89,7 +73,7 @@ __device__ void fold_nodes(const Across<In, Acc>& a, Acc* tile, unsigned every, 
   __syncthreads();
   Acc sum = threadIdx.x < past / window ? windows[threadIdx.x] : identity<Acc>();
   for (int mask = 1; mask < kWarpSize; mask *= 2) sum += shuffle_xor(sum, mask);
-  if (threadIdx.x == 0) whole.store(place, sum);
+  if (threadIdx.x == 0) results.store(place, sum);
 }
 
 /// What a thread of a block takes of a tile of so many lines: a word of neighbouring ones, which others share. Warps
@@ -113,13 +97,14 @@ struct SharedWord {
   __device__ unsigned share() const { return below % sharing; }
 };
 
-/// The windows of at_once lines, a power of two. Outputs are taken in the order of memory; `places` are those in the
-/// result. Four blocks a multiprocessor leave 64 registers, so that what does not change in the loop is spilled, for
-/// parts of 2 and 4 rows: (256, 1024, 14, 14) bfloat16 27 us, with the 74 registers of three blocks 30 (H200).
-template <int kRows, typename In, typename Acc>
+/// The windows of at_once lines, a power of two, or results if these are an output. Outputs are taken in the order of
+/// memory; `places` are those in the result. Four blocks a multiprocessor leave 64 registers, so that what does not
+/// change in the loop is spilled, for parts of 2 and 4 rows: (256, 1024, 14, 14) bfloat16 27 us, with the 74 registers
+/// of three blocks 30 (H200).
+template <int kRows, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kTileThreads, 4)
     sum_word_tiles(const __grid_constant__ Across<In, Acc> a, const __grid_constant__ Strides kept,
-                   const __grid_constant__ Strides places, Divisor tiles, Whole<In, Acc> whole) {
+                   const __grid_constant__ Strides places, Divisor tiles, Results<Acc, Out> results) {
   wait_for_stream();
   constexpr int kColumns = kPerLoad<In>;
   constexpr int kParts = kWordLoads / kRows;  // that a thread loads at once
@@ -161,7 +146,7 @@ __global__ void __launch_bounds__(kTileThreads, 4)
       }
     }
   }
-  fold_nodes<kRows>(a, tile, lines * parts, first_line, places.offset(output), whole);
+  fold_nodes<kRows>(a, tile, lines * parts, first_line, places.offset(output), results);
 }
 
 }  // namespace reduce_ops::sum
