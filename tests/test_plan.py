@@ -738,20 +738,33 @@ def test_sums_that_are_not_rounded_have_the_same_plan(shape: tuple[int, ...], di
     ids=str,
 )
 def test_lines_where_there_are_no_tiles(dtype: torch.dtype, to: torch.dtype | None) -> None:
-    """Shorter ones are rows, or columns, element by element."""
+    """Shorter ones are rows element by element."""
     of_rows = 64 if dtype.itemsize == 8 else 32
     of_columns = 8 if dtype.itemsize == 4 else 16
     for length, family in ((of_rows + 1, "lines"), (of_rows - 1, "rows")):
         assert plan(meta(length, 100_000, dtype=dtype).t(), dtype=to).family == family
-    for length, family in ((of_columns, "lines"), (of_columns - 1, "columns")):
+    for length, family in ((of_columns, "lines"), (of_columns - 1, "rows")):  # where columns are near if lines are
         assert plan(meta(length, 170, 2700, dtype=dtype).permute(2, 0, 1), [0, 1], dtype=to).family == family
+
+
+@pytest.mark.parametrize(
+    ("shape", "family"),  # of lines, outputs, elements of an output beside each other, and outputs beside those
+    [
+        *(((8, 700, 63, 9), "columns"), ((8, 700, 64, 9), "rows")),  # 504 and 512 elements
+        *(((8, 700, 180, 1), "columns"), ((8, 700, 182, 1), "rows")),  # as far apart as 1440 and 1456 are many
+        *(((8, 700, 2700, 31), "rows"), ((8, 700, 2700, 33), "columns")),
+    ],
+)
+def test_columns_that_lie_apart_are_rows_where_there_are_no_tiles(shape: tuple[int, ...], family: str) -> None:
+    x = meta(*shape, dtype=torch.int8).permute(2, 0, 1, 3)
+    assert plan(x, [0, 1], dtype=torch.float32).family == family
 
 
 def test_windows_are_not_much_longer_than_lines_where_there_are_no_tiles() -> None:
     for length, family in ((170, "rows"), (171, "lines")):  # with room for the nodes of windows of 256
         p = plan(meta(length, 2**28 // length, dtype=torch.int8).t(), dtype=torch.float32)
         assert (p.family, p.window) == (family, 256 if family == "lines" else 0)
-    for length, family in ((31, "columns"), (33, "lines")):
+    for length, family in ((31, "rows"), (33, "lines")):
         x = meta(length, 170, 2**28 // length // 170, dtype=torch.int8).permute(2, 0, 1)
         assert plan(x, [0, 1], dtype=torch.float32).family == family
 
