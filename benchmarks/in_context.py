@@ -2,7 +2,8 @@
 
 A captured sum starts early behind another one, which the races, whose calls stand in a row, therefore show. Behind any
 other kernel it starts as every kernel does: that is told by a graph of sums that each have an ``add_`` of one element
-before them, less a graph of these alone. Compiled code calls the same operators. Nothing of this is so on a CPU.
+before them, less a graph of these alone, of ``torch.sum`` and of what ``torch.compile`` makes of it too. Compiled code
+calls the same operators. Nothing of this is so on a CPU.
 """
 
 import argparse
@@ -22,34 +23,41 @@ SUMS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 ]
 
 BEHIND = "behind another kernel"
-COMPILED = "in a row, compiled"
 
 
 def times(shape: tuple[int, ...], dim: tuple[int, ...], device: torch.device) -> dict[str, float]:
-    """Return the seconds of one call in each context, and of ``torch.sum``'s in a row."""
+    """Return the seconds of one call of each contender in a row and behind another kernel, and of ours compiled."""
     x = random_input(torch.Size(shape).numel(), torch.float32, device).view(shape)
     element = torch.zeros(1, device=device)
 
     def ours(t: torch.Tensor) -> torch.Tensor:
         return canonical.sum(t, dim)
 
-    def behind_add(t: torch.Tensor) -> torch.Tensor:
-        element.add_(1)
-        return ours(t)
+    def theirs(t: torch.Tensor) -> torch.Tensor:
+        return torch.sum(t, dim)
 
-    functions: dict[str, measure.Function] = {
-        "in a row": ours,
-        BEHIND: behind_add,
-        "add_": lambda _: element.add_(1),
-        "torch.sum, in a row": lambda t: torch.sum(t, dim),
-    }
+    contenders = {"reduce.sum": ours, "torch.sum": theirs}
+    compiled: dict[str, measure.Function] = {}
     if x.is_cuda:
         torch.compiler.reset()
-        functions[COMPILED] = torch.compile(ours, fullgraph=True, dynamic=False)
-        functions[COMPILED](x)
-    seconds = {name: time.median for name, time in measure.call_times(functions, x).items()}
-    seconds[BEHIND] -= seconds.pop("add_")
-    return seconds
+        contenders["torch.compile"] = torch.compile(theirs, dynamic=False)
+        compiled["reduce.sum, compiled"] = torch.compile(ours, fullgraph=True, dynamic=False)
+        for function in (contenders["torch.compile"], *compiled.values()):
+            function(x)
+
+    def behind_add(function: measure.Function) -> measure.Function:
+        def both(t: torch.Tensor) -> object:
+            element.add_(1)
+            return function(t)
+
+        return both
+
+    behind = {f"{name}, {BEHIND}": behind_add(function) for name, function in contenders.items()}
+    add = {"add_": lambda _: element.add_(1)}
+    measured = measure.call_times({**contenders, **compiled, **behind, **add}, x)
+    seconds = {name: time.median for name, time in measured.items()}
+    before = seconds.pop("add_")
+    return {name: time - before if name in behind else time for name, time in seconds.items()}
 
 
 def main() -> int:

@@ -85,11 +85,7 @@ def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
         most = 2 ** exponents[-1] * first.itemsize  # bytes
         for other in (*AT_EVERY_POWER, *AT_THREE_POWERS):
             powers = exponents if on_gpu and other in AT_EVERY_POWER else three_powers
-            result += [
-                Case(2**exponent, other, compiled=exponent % 2 == 0)  # where docs/performance.md shows it
-                for exponent in powers
-                if 2**exponent * other.itemsize <= most
-            ]
+            result += [Case(2**exponent, other) for exponent in powers if 2**exponent * other.itemsize <= most]
     base = torch.empty(LAYOUT_N, dtype=first, device="meta")
     result += [Case(view(base).numel(), first, 0, layout, compiled=False) for layout, view in LAYOUTS.items()]
     return result

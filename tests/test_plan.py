@@ -738,26 +738,47 @@ def test_sums_that_are_not_rounded_have_the_same_plan(shape: tuple[int, ...], di
     ids=str,
 )
 def test_lines_where_there_are_no_tiles(dtype: torch.dtype, to: torch.dtype | None) -> None:
-    """Shorter ones are rows element by element."""
-    of_rows = 64 if dtype.itemsize == 8 else 32
-    of_columns = 8 if dtype.itemsize == 4 else 16
-    for length, family in ((of_rows + 1, "lines"), (of_rows - 1, "rows")):
+    """Shorter ones are element by element: rows, or columns where these lie near each other."""
+    else_rows = 64 if dtype.itemsize == 8 else 32
+    else_columns = 8 if dtype.itemsize == 4 else 16
+    for length, family in ((else_rows + 1, "lines"), (else_rows - 1, "rows")):
         assert plan(meta(length, 100_000, dtype=dtype).t(), dtype=to).family == family
-    for length, family in ((of_columns, "lines"), (of_columns - 1, "rows")):  # where columns are near if lines are
-        assert plan(meta(length, 170, 2700, dtype=dtype).permute(2, 0, 1), [0, 1], dtype=to).family == family
+    near = 60 if dtype.itemsize <= 2 else 30
+    for length, family in ((else_columns, "lines"), (else_columns - 1, "columns")):
+        x = meta(length, 20_000, near, dtype=dtype).permute(2, 0, 1)
+        assert plan(x, [0, 1], dtype=to).family == family
 
 
 @pytest.mark.parametrize(
     ("shape", "family"),  # of lines, outputs, elements of an output beside each other, and outputs beside those
     [
         *(((8, 700, 63, 9), "columns"), ((8, 700, 64, 9), "rows")),  # 504 and 512 elements
-        *(((8, 700, 180, 1), "columns"), ((8, 700, 182, 1), "rows")),  # as far apart as 1440 and 1456 are many
-        *(((8, 700, 2700, 31), "rows"), ((8, 700, 2700, 33), "columns")),
+        *(((8, 700, 180, 1), "columns"), ((8, 700, 182, 1), "rows")),  # 180 * 1440 < 2**18 <= 182 * 1456
+        *(((8, 700, 2700, 31), "rows"), ((8, 700, 2700, 33), "columns")),  # a sector holds 32
     ],
 )
 def test_columns_that_lie_apart_are_rows_where_there_are_no_tiles(shape: tuple[int, ...], family: str) -> None:
     x = meta(*shape, dtype=torch.int8).permute(2, 0, 1, 3)
     assert plan(x, [0, 1], dtype=torch.float32).family == family
+
+
+@pytest.mark.parametrize(("dtype", "length"), [(torch.int8, 182), (torch.int16, 128), (torch.int64, 64)], ids=str)
+def test_columns_lie_apart_in_bytes(dtype: torch.dtype, length: int) -> None:
+    for elements, family in ((length, "rows"), (length - 1, "columns")):
+        x = meta(8, 700, elements, dtype=dtype).permute(2, 0, 1)
+        assert plan(x, [0, 1], dtype=torch.float32).family == family
+
+
+def test_no_row_is_so_long_that_any_columns_lie_apart() -> None:
+    for apart, family in ((32, "rows"), (31, "columns")):
+        x = meta(8, 300, 700, apart, dtype=torch.int8).permute(1, 3, 0, 2)
+        assert plan(x, [0, 1, 2], dtype=torch.float32).family == family
+
+
+def test_columns_in_one_sector_count_as_one() -> None:
+    x = meta(8, 700, 2700, 4, 5, dtype=torch.int8)
+    for y in (x.permute(2, 0, 1, 3, 4), x.permute(2, 0, 1, 4, 3)):
+        assert plan(y, [0, 1], dtype=torch.float32).family == "rows"
 
 
 def test_windows_are_not_much_longer_than_lines_where_there_are_no_tiles() -> None:

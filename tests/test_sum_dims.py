@@ -798,7 +798,7 @@ def test_64_dimensions(device: torch.device) -> None:
 
 
 def test_more_than_64_dimensions(device: torch.device) -> None:
-    """Where no dim is named, as torch.sum takes them."""
+    """Where no dim is named, as torch.sum takes them, but for dim=None with keepdim=True, which it refuses."""
     x = values(3, *((1,) * 40), 5, *((1,) * 30), 2).to(device)
     total = canonical_sum(x.squeeze())
     for dim in (None, ()):

@@ -769,6 +769,15 @@ def test_expanded_past_31_bits() -> None:
     assert torch.equal(reduce_ops.sum(far, 1), torch.full((2**12 + 1,), 7, device="cuda"))
 
 
+def test_kept_and_reduced_dimensions_in_turns() -> None:
+    """More of each than kernels take, in whatever order of memory that keeps theirs."""
+    x = random_values(2**25, torch.float32).cuda().view((2,) * 25)
+    for dim in (tuple(range(0, 25, 2)), tuple(range(1, 25, 2))):
+        kept_first = x.permute(*(d for d in range(25) if d not in dim), *dim).reshape(-1, 2 ** len(dim))
+        for total in (reduce_ops.sum, reduce_ops.sum_exact):
+            assert_same_bits(total(x, dim).reshape(-1), total(kept_first, 1), total)
+
+
 # ---- what a call costs beyond its time ----
 
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "exact/exact_kernels.h"
 #include "exact/exact_op.h"
@@ -51,10 +52,8 @@ void exact_into(const at::Tensor& tensor, DimSet reduced, const at::Tensor& resu
   const int64_t outputs = result.scalar_type() == at::kLong ? result.numel() / result.size(-1) : result.numel();
   Launch l{};
   if (!describe(self, reduced, outputs, l.problem)) {
-    self = self.contiguous();
-    TORCH_CHECK(describe(self, reduced, outputs, l.problem),
-                "exact sum: kept and reduced dimensions of self alternate too often; accepted are up to ",
-                sum::kMaxDims, " of each after merging");
+    std::tie(self, reduced) = sum::kept_first(self, reduced);
+    describe(self, reduced, outputs, l.problem);
   }
   const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
   l.gpu = {device.multiProcessorCount, static_cast<int>(device.sharedMemPerBlockOptin)};

@@ -475,7 +475,7 @@ class Launcher {
             .reduced = AnyStrides(p.reduced)};
   }
 
-  /// Of plans whose tiles are outputs; none where they are parts of outputs.
+  /// Where tiles of words that are an output each store its sum; nowhere if they are parts, which leave nodes.
   Results<Acc, Out> whole_results() const { return p_.window > 0 ? Results<Acc, Out>{} : results(); }
 
   Columns<In, Acc, Out> matrix() const {
@@ -509,7 +509,7 @@ cudaError_t launch_columns(const Launch& l, cudaStream_t stream) {
                        (kVector > 1 && kernel.template columns<1, strides_rows(1, sizeof(In)), false>()));
 }
 
-/// Order across memory: the nodes, whose rows are the sums.
+/// Order across memory: the nodes, whose rows are the sums. Kernels::rows stands for every, which has the same ones.
 template <Kernels kKernels, typename In, typename Acc, typename Out>
 cudaError_t launch_across(const Launch& l, cudaStream_t stream) {
   const Launcher<In, Acc, Out> kernel(l, stream);

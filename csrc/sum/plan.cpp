@@ -1113,17 +1113,18 @@ int64_t longest_staged_line(const Problem& p, int multiprocessors) {
   return p.element_size >= 4 ? 200 : 150;
 }
 
-/// The longest windows with which it is better to walk along lines than to take rows, if else_rows, or columns, both
-/// element by element; 0 where lines are too short. Of random layouts that convert 21,306 are 2.21 times as fast for it
-/// in the geometric mean, 819 of them more than a tenth slower; 1153 were under half of torch.sum's speed, now 2. With
-/// longer windows 95 are 0.70 times as fast as by rows, 11 0.60 times as fast as by columns (H200).
+/// The longest windows with which it is better to walk along lines than to take rows, if else_rows, or what there is
+/// without, columns (or, where are_far_columns, rows too), all element by element; 0 where lines are too short. Of
+/// random layouts that convert 21,306 are 2.21 times as fast for it in the geometric mean, 819 of them more than a
+/// tenth slower; 1153 were under half of torch.sum's speed, now 2. With longer windows 95 are 0.70 times as fast as by
+/// rows, 11 0.60 times as fast as by columns (H200).
 int64_t longest_window_of_single(const Problem& p, const Lines& lines, bool else_rows) {
   if (else_rows) return lines.length >= (p.element_size == 8 ? 64 : 32) ? lines.length * 3 / 2 : 0;
   return lines.length >= (p.element_size == 4 ? 8 : 16) ? lines.length * 8 : 0;
 }
 
 /// The longest windows with which it is better to walk along lines than to take tiles or, where there are none, rows if
-/// else_rows, and columns if not.
+/// else_rows, and else columns or rows of columns that lie far apart.
 int64_t longest_window(const Problem& p, const Lines& lines, const std::optional<Plan>& tiles, bool else_rows,
                        int multiprocessors) {
   constexpr auto kAny = int64_t{1} << 31;
@@ -1664,21 +1665,22 @@ bool are_rows(const Problem& p) {
   return p.n >= least && closer * std::abs(p.reduced.stride[0]) < std::abs(p.columns.stride[0]);
 }
 
-/// Whether columns lie so far apart that rows element by element are better, where the order runs across memory and
-/// there are only lines for it, which are too short. A load of a warp takes a piece of a sector for every column; of a
-/// row it takes neighbours in the order, and those in memory come soon enough for caches: (6543, 3950, 10) int8 to
-/// float32 over dimensions 1 and 2, the last one outermost in memory, 282 us instead of 5814. Of 6524 random layouts
-/// that convert 4744 are 1.68 times as fast for it in the geometric mean, 575 of them more than a tenth slower; 396
-/// were under half of torch.sum's speed, now none (H200).
+/// Of an order across memory, in lines that none of their plans takes, since they are too short or their nodes have no
+/// room: whether columns lie so far apart that rows element by element are better. A load of a warp takes a piece of a
+/// sector for every column; of a row it takes neighbours in the order, and what lies beside these in memory comes soon
+/// enough for caches. (6543, 3950, 10) int8 to float32 over dimensions 1 and 2, the last one outermost in memory, takes
+/// 282 us instead of 5814. Of 6524 random layouts that convert 4744 are 1.68 times as fast for it in the geometric
+/// mean, 575 of them more than a tenth slower; 396 were under half of torch.sum's speed, now none (H200).
 bool are_far_columns(const Problem& p) {
   constexpr int64_t kLeast = 512;      // elements of a row, or its block is not full
-  constexpr int64_t kMost = 8192;      // of which it is the better the more there are
-  constexpr int64_t kFar = 256 << 10;  // bytes to the next column, times elements
+  constexpr int64_t kMost = 8192;      // beyond which columns are as bad at any distance
+  constexpr int64_t kFar = 256 << 10;  // elements times bytes to the next column
   if (have_tiles(p.kernels, p.element_size) || p.n < kLeast) return false;
   const Strides& c = p.columns;
-  // Of columns that a sector holds together, the next ones.
-  const bool together = c.dims > 1 && std::abs(c.stride[0]) * c.size[0].value * p.element_size <= kSectorBytes;
-  return std::abs(c.stride[together ? 1 : 0]) * p.element_size * std::min(p.n, kMost) >= kFar;
+  const auto bytes = [&](int d) { return std::abs(c.stride[d]) * p.element_size; };
+  int next = 0;  // dimension; columns that a sector holds together count as one
+  while (next + 1 < c.dims && bytes(next) * c.size[next].value <= kSectorBytes) ++next;
+  return bytes(next) * std::min(p.n, kMost) >= kFar;
 }
 
 /// The plan but for Plan::prefetching and let_next.

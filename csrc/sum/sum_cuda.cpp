@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "sum/problem.h"
@@ -49,22 +50,18 @@ void copy(const at::Tensor& self, at::Tensor result) {
   }
 }
 
-DimSet dims_from(int64_t first) { return DimSet().set() << first; }
-
 /// SumInto with the plan for a GPU of `multiprocessors`; 0: of this one.
 void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
                    int multiprocessors) {
   const c10::cuda::CUDAGuard guard(tensor.device());
   const auto stream = c10::cuda::getCurrentCUDAStream();
-  // The kernels know no conjugate or negative bit: the one kind of view that is copied.
+  // The kernels know no conjugate or negative bit.
   at::Tensor self = tensor.is_conj() || tensor.is_neg() ? tensor.resolve_conj().resolve_neg() : tensor;
 
   Launch l{};
   if (!describe(self, reduced, accumulate, result, l.problem)) {
-    self = self.contiguous();
-    TORCH_CHECK(describe(self, reduced, accumulate, result, l.problem),
-                "sum: kept and reduced dimensions of self alternate too often; accepted are up to ", kMaxDims,
-                " of each after merging");
+    std::tie(self, reduced) = kept_first(self, reduced);
+    describe(self, reduced, accumulate, result, l.problem);
   }
   if (is_copy(l.problem)) return copy(self, result);
   if (multiprocessors == 0) multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;

@@ -2,10 +2,12 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtilsMulti.h>
+#include <ATen/core/DimVector.h>
 #include <ATen/native/Resize.h>
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
+#include <cstdint>
 #include <utility>
 
 #include "sum_dtypes.h"
@@ -72,6 +74,14 @@ at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::op
 
 DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims) {
   return dims && !dims->empty() ? at::dim_list_to_bitset(*dims, self.dim()) : DimSet().set();
+}
+
+std::pair<at::Tensor, DimSet> kept_first(const at::Tensor& self, DimSet reduced) {
+  at::DimVector kept, order;
+  for (int64_t d = 0; d < self.dim(); ++d) (has(reduced, d) ? order : kept).push_back(d);
+  const auto first = static_cast<int64_t>(kept.size());
+  order.insert(order.begin(), kept.begin(), kept.end());
+  return {self.permute(order).contiguous(), dims_from(first)};
 }
 
 at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref<SumInto> sum_into,

@@ -10,6 +10,7 @@
 #include <bitset>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace reduce_ops::sum {
 
@@ -40,6 +41,10 @@ at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& 
 // For backends that have no data, only dtypes and sizes, and for sums of other kinds; `op` is who complains.
 at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::optional<at::ScalarType> dtype);
 DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims);
+/// The dimensions from `first` on.
+inline DimSet dims_from(int64_t first) { return DimSet().set() << first; }
+/// A copy of `self` with its kept dimensions first, and its reduced ones: either merge to one.
+std::pair<at::Tensor, DimSet> kept_first(const at::Tensor& self, DimSet reduced);
 /// What dtype= is where the caller gives out= alone: that of out, unless the sum has it anyway.
 std::optional<at::ScalarType> dtype_of(const at::Tensor& self, const at::Tensor& out);
 void check_out(const at::Tensor& self, at::ScalarType result, const at::Tensor& out);

@@ -47,7 +47,7 @@ __device__ void fold_columns(const uint4 (&word)[kRows], Acc (&sum)[kColumns]) {
 }
 
 /// From the nodes of a tile, of kLeaves leaves each and `every` of them, those of its windows or, if there are results,
-/// the sum of the output, which it is all of. By all threads of a block, when all nodes are stored.
+/// where the tile is an output, its sum. By all threads of a block, when all nodes are stored.
 template <int kLeaves, typename In, typename Acc, typename Out>
 __device__ void fold_nodes(const Across<In, Acc>& a, Acc* tile, unsigned every, unsigned first_line, int64_t place,
                            const Results<Acc, Out>& results) {
