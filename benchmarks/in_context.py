@@ -1,9 +1,9 @@
-"""Times ``reduce.sum`` by what stands before it: ``python benchmarks/in_context.py --json FILE``.
+"""Times sums by what stands before them: ``python benchmarks/in_context.py --json FILE``.
 
-A captured sum starts early behind another one, which the races, whose calls stand in a row, therefore show. Behind any
-other kernel it starts as every kernel does: that is told by a graph of sums that each have an ``add_`` of one element
-before them, less a graph of these alone, of ``torch.sum`` and of what ``torch.compile`` makes of it too. Compiled code
-calls the same operators. Nothing of this is so on a CPU.
+A captured ``reduce.sum`` starts early behind another one, which the races, whose calls stand in a row, therefore show.
+Behind any other kernel it starts as every kernel does. That is told, of ``torch.sum`` and of what ``torch.compile``
+makes of it too, by a graph of sums that each have an ``add_`` of one element before them, less a graph of these alone.
+Compiled code calls the same operators. Nothing of this is so on a CPU.
 """
 
 import argparse
