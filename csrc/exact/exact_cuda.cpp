@@ -53,7 +53,7 @@ void exact_into(const at::Tensor& tensor, DimSet reduced, const at::Tensor& resu
   Launch l{};
   if (!describe(self, reduced, outputs, l.problem)) {
     std::tie(self, reduced) = sum::kept_first(self, reduced);
-    describe(self, reduced, outputs, l.problem);
+    TORCH_INTERNAL_ASSERT(describe(self, reduced, outputs, l.problem));
   }
   const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
   l.gpu = {device.multiProcessorCount, static_cast<int>(device.sharedMemPerBlockOptin)};

@@ -780,6 +780,8 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
 
 // ---- order across memory
 
+bool have_tiles(const Problem& p) { return sum::have_tiles(p.kernels, p.element_size); }
+
 /// Of each output: lines whose elements follow each other in the order, from dimension `dim` of `reduced` on.
 struct Lines {
   int dim;
@@ -950,7 +952,7 @@ std::optional<Plan> plan_tiles(const Problem& p, const Lines& lines, int multipr
   // Tiles that give a thread some 50 elements, but are no larger than that takes, and smaller where there would be few:
   // (524288, 22), transposed, takes 25 us in tiles of 128 lines by 64 threads or of 256 by 128, 39 of 256 by 64; (7584,
   // 21) bfloat16 7 us in tiles of 64 lines by 256 threads, 19.8 of 256 by 64 (H200).
-  if (!have_tiles(p.kernels, p.element_size) || p.n < kMinTiled) return std::nullopt;
+  if (!have_tiles(p) || p.n < kMinTiled) return std::nullopt;
   int64_t tile = kMinWindow;
   const auto window = [&] { return std::min<int64_t>(tile, kMaxTileWindow); };
   const auto is_small = [&] { return tile * lines.length * p.element_size < 7600; };
@@ -984,7 +986,7 @@ int64_t word_rows(int64_t length) { return std::min<int64_t>(length & -length, k
 /// shorter ones (0.7). Outputs of fewer than 4096 elements, too little for a block, were not timed (H200).
 bool are_words(const Problem& p) {
   const Strides& r = p.reduced;
-  if (!have_tiles(p.kernels, p.element_size) || p.element_size > 8 || p.n < 4096) return false;
+  if (!have_tiles(p) || p.element_size > 8 || p.n < 4096) return false;
   if (r.dims < 2 || r.stride[1] != 1) return false;
   const int64_t length = r.size[0].value;
   const int64_t longest = p.element_size == 2 ? 1600 : 1200;
@@ -1128,7 +1130,7 @@ int64_t longest_window_of_single(const Problem& p, const Lines& lines, bool else
 int64_t longest_window(const Problem& p, const Lines& lines, const std::optional<Plan>& tiles, bool else_rows,
                        int multiprocessors) {
   constexpr auto kAny = int64_t{1} << 31;
-  if (!have_tiles(p.kernels, p.element_size)) return longest_window_of_single(p, lines, else_rows);
+  if (!have_tiles(p)) return longest_window_of_single(p, lines, else_rows);
   const bool is_long = lines.length >= (lines.beside ? 8 : kMinWindow);
   if (!tiles) return is_long ? kAny : 0;
   if (lines.beside) return is_long ? std::max<int64_t>(kMinWindow, lines.length) : 0;
@@ -1372,7 +1374,7 @@ struct Boxed {
 /// those of as many as a table has room for leave none for others.
 std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
   const int all_dims = p.reduced.dims + p.kept.dims;
-  if (!p.ordered || !have_tiles(p.kernels, p.element_size)) return std::nullopt;
+  if (!p.ordered || !have_tiles(p)) return std::nullopt;
   if (p.n < 4 * kMinWindow || all_dims > kMaxBoxDims) return std::nullopt;
   if (!has_32_bit_offsets(p.reduced)) return std::nullopt;
   int64_t window = kMinWindow;
@@ -1675,7 +1677,7 @@ bool are_far_columns(const Problem& p) {
   constexpr int64_t kLeast = 512;      // elements of a row, or its block is not full
   constexpr int64_t kMost = 8192;      // beyond which columns are as bad at any distance
   constexpr int64_t kFar = 256 << 10;  // elements times bytes to the next column
-  if (have_tiles(p.kernels, p.element_size) || p.n < kLeast) return false;
+  if (have_tiles(p) || p.n < kLeast) return false;
   const Strides& c = p.columns;
   const auto bytes = [&](int d) { return std::abs(c.stride[d]) * p.element_size; };
   int next = 0;  // dimension; columns that a sector holds together count as one

@@ -61,7 +61,7 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
   Launch l{};
   if (!describe(self, reduced, accumulate, result, l.problem)) {
     std::tie(self, reduced) = kept_first(self, reduced);
-    describe(self, reduced, accumulate, result, l.problem);
+    TORCH_INTERNAL_ASSERT(describe(self, reduced, accumulate, result, l.problem));
   }
   if (is_copy(l.problem)) return copy(self, result);
   if (multiprocessors == 0) multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
