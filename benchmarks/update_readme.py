@@ -14,7 +14,6 @@ What is filled in stands between a line that says what, and ``<!-- end -->``:
 """
 
 import argparse
-import collections
 import json
 import re
 import statistics
@@ -51,8 +50,7 @@ def ladder_table(report: dict[str, Any]) -> str:
 
 
 def sum_table(report: dict[str, Any]) -> str:
-    """Return the Markdown table of the race of sum: aligned powers of two, every other of dtypes raced at all."""
-    sizes = collections.Counter(row["dtype"] for row in report["rows"] if row["layout"] == "contiguous")
+    """Return the Markdown table of the race of sum: aligned powers of four."""
     names = list(dict.fromkeys(name for row in report["rows"] for name in row["seconds"]))
     lines = [
         f"| dtype | elements | {' | '.join(names)} | speed of the fastest peer |",
@@ -62,7 +60,7 @@ def sum_table(report: dict[str, Any]) -> str:
         exponent = row["n"].bit_length() - 1
         if row["layout"] != "contiguous":
             elements = f"{row['layout']}, {row['n']:,}"
-        elif row["offset"] or row["n"] != 2**exponent or (sizes[row["dtype"]] > 3 and exponent % 2):
+        elif row["offset"] or row["n"] != 2**exponent or exponent % 2:
             continue
         else:
             elements = f"2^{exponent}"
@@ -390,19 +388,21 @@ def shares(file: str) -> str:
 def neighbours(file: str) -> str:
     """Return what one element more or less, or a base off by one, costs the full sum, as a table."""
     report = load(file)
-    powers: dict[int, dict[str, float]] = {}
+    powers: dict[tuple[str, int], dict[str, float]] = {}
     for row in report["rows"]:
-        if row["dtype"] != "float32" or row["layout"] != "contiguous":
+        if row["layout"] != "contiguous":
             continue
         exponent = (row["n"] + 1).bit_length() - 1
         kind = "base off by one" if row["offset"] else {-1: "n - 1", 0: "n", 1: "n + 1"}[row["n"] - 2**exponent]
-        powers.setdefault(exponent, {})[kind] = row["seconds"]["reduce.sum"]
+        powers.setdefault((row["dtype"], exponent), {})[kind] = row["seconds"]["reduce.sum"]
     others = ("n - 1", "n + 1", "base off by one")
-    lines = [f"| n | {' | '.join(('us', *others))} |", "|---|" + "--:|" * (1 + len(others))]
-    for exponent, seconds in sorted(powers.items()):
+    lines = [f"| dtype | n | {' | '.join(('us', *others))} |", "|---|---|" + "--:|" * (1 + len(others))]
+    for (dtype, exponent), seconds in powers.items():
+        if len(seconds) == 1:
+            continue
         changes = {kind: round(seconds[kind] / seconds["n"] - 1, 2) + 0.0 for kind in others}  # not -0.0
         cells = (f"{seconds[kind] * 1e6:.2f}, {change:+.0%}" for kind, change in changes.items())
-        lines.append(f"| 2^{exponent} | {seconds['n'] * 1e6:.2f} | {' | '.join(cells)} |")
+        lines.append(f"| {dtype} | 2^{exponent} | {seconds['n'] * 1e6:.2f} | {' | '.join(cells)} |")
     return "\n".join([*lines, "", f"{versions(report['environment'])}."]) + "\n"
 
 

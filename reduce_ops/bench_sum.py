@@ -68,27 +68,32 @@ class Case(NamedTuple):
 def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
     """Return what is raced: powers of two in float32 or ``dtype``, and without ``dtype`` in the other dtypes too.
 
-    Only those in float32 or ``dtype`` come with their neighbours: n - 1, n + 1 and a base off by one element. Others
-    are raced at three powers, but `AT_EVERY_POWER` on a GPU at all that take no more bytes than the largest of float32.
-    In the end come views that are not contiguous.
+    Those come with their neighbours: n - 1, n + 1 and a base off by one element. Others are raced at three powers, on a
+    GPU with neighbours too, and there `AT_EVERY_POWER` at all that take no more bytes than the largest of float32. In
+    the end come views that are not contiguous.
     """
     first = dtype or torch.float32
     on_gpu = device.type == "cuda"
     exponents, three_powers = (range(6, 32), (12, 20, 28)) if on_gpu else (range(6, 25, 2), (12, 20, 22))
     result = []
     for exponent in exponents:
-        n = 2**exponent
-        result.append(Case(n, first))
-        compiled = exponent % 4 == 0
-        result += [Case(size, first, offset, compiled=compiled) for size, offset in ((n - 1, 0), (n + 1, 0), (n, 1))]
+        result.append(Case(2**exponent, first))
+        result += _neighbours(2**exponent, first, compiled=exponent % 4 == 0)
     if dtype is None:
         most = 2 ** exponents[-1] * first.itemsize  # bytes
         for other in (*AT_EVERY_POWER, *AT_THREE_POWERS):
             powers = exponents if on_gpu and other in AT_EVERY_POWER else three_powers
-            result += [Case(2**exponent, other) for exponent in powers if 2**exponent * other.itemsize <= most]
+            for n in (2**exponent for exponent in powers if 2**exponent * other.itemsize <= most):
+                result.append(Case(n, other))
+                if on_gpu and n.bit_length() - 1 in three_powers:
+                    result += _neighbours(n, other, compiled=False)
     base = torch.empty(LAYOUT_N, dtype=first, device="meta")
     result += [Case(view(base).numel(), first, 0, layout, compiled=False) for layout, view in LAYOUTS.items()]
     return result
+
+
+def _neighbours(n: int, dtype: torch.dtype, *, compiled: bool) -> list[Case]:
+    return [Case(size, dtype, offset, compiled=compiled) for size, offset in ((n - 1, 0), (n + 1, 0), (n, 1))]
 
 
 def run(cases: Sequence[Case], *, show_progress: bool = False) -> Report:

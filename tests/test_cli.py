@@ -314,8 +314,11 @@ def test_cases_of_sum() -> None:
         assert {(n, 0), (n - 1, 0), (n + 1, 0), (n, 1)} <= float32
     for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.complex64):
         assert {case.n for case in cases if case.dtype == dtype} >= {2**exponent for exponent in range(6, 31)}
-    for dtype in (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32):
-        assert 2**28 in {case.n for case in cases if case.dtype == dtype}
+    for dtype in {case.dtype for case in cases}:
+        inputs = {(case.n, case.offset) for case in cases if case.dtype == dtype}
+        for exponent in (12, 20, 28):
+            n = 2**exponent
+            assert {(n, 0), (n - 1, 0), (n + 1, 0), (n, 1)} <= inputs
     assert max(case.n * case.dtype.itemsize for case in cases if case.n.bit_count() == 1) == 2**33  # bytes
     for case in cases:
         if case.n.bit_count() == 1 and case.offset == 0 and case.layout == "contiguous":

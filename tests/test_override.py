@@ -87,6 +87,8 @@ def test_errors_and_odd_cases_stay_those_of_torch_sum(device: torch.device) -> N
         with pytest.raises(NotImplementedError):
             torch.sum(torch.empty(8, dtype=torch.bits8, device=device))
         assert torch.sum(torch.full((3,), 2 + 1j, device=device), dtype=torch.float32) == 6
+        as_real = torch.empty((), device=device)
+        assert torch.sum(torch.full((3,), 2 + 1j, device=device), 0, out=as_real) is as_real and as_real == 6
         assert torch.sum(torch.empty(0, 3, device=device), 0).tolist() == [0, 0, 0]
         assert torch.ones(2, 3).to_sparse().sum() == 6
 

@@ -1202,6 +1202,15 @@ def test_rows_across_memory() -> None:
     assert plan(images, [1, 2, 3]).family == "rows_across_memory"
 
 
+def test_rows_across_memory_are_kept_dimensions_of_a_sum() -> None:
+    """Of which kernels take twelve: with more the input would be copied."""
+    for kept, family in ((6, "rows_across_memory"), (7, "lines")):
+        strides = [2**exponent for exponent in (11, 12, 14, 16, 18, 20, 22)][:kept]
+        strides += [2**exponent for exponent in (0, 21, 19, 17, 15, 13, 6)]
+        x = meta(2 ** (16 + kept)).as_strided([2] * kept + [64, 2, 2, 2, 2, 2, 32], strides)
+        assert plan(x, list(range(kept, kept + 7))).family == family
+
+
 @pytest.mark.parametrize("multiprocessors", [1, 132])
 def test_more_outputs_than_a_grid_has_blocks(multiprocessors: int) -> None:
     """2^31 - 1: kernels that have a block for an output, or for four, are for fewer."""

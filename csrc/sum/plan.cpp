@@ -1858,7 +1858,9 @@ int64_t row_across_memory(const Problem& p) {
   if (has_other && !are_interleaved(p, row)) return 0;
   const int64_t inner = std::abs(r.stride[0]);
   const bool crosses = std::any_of(r.stride + 1, r.stride + r.dims, [&](int64_t s) { return s != 0 && s < inner; });
-  return crosses && row >= 32 && have_room(p, row) ? row : 0;
+  // The rows are kept ones of the first of two sums.
+  const int kept = (p.outputs > 1 ? p.kept.dims : 0) + r.dims - (row == size ? 1 : 0);
+  return crosses && row >= 32 && kept <= kMaxDims && have_room(p, row) ? row : 0;
 }
 
 Plan make_plan(const Problem& p, int multiprocessors) {
