@@ -39,16 +39,31 @@ def test_tables_and_excerpts_are_up_to_date() -> None:
     assert "| `sum_v7` |" in README
 
 
-def test_every_other_power_is_enough_where_all_were_raced(script: ModuleType) -> None:
-    seconds = {"reduce.sum": 1e-6, "torch.sum": 2e-6}
+def test_powers_of_four_in_one_table_and_neighbours_in_another(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = [("int64", exponent, difference, 0) for exponent in (6, 7) for difference in (0, -1, 1)]
+    inputs += [("int64", exponent, 0, 1) for exponent in (6, 7)] + [("int8", 6, 0, 0)]
     rows = [
-        {"dtype": dtype, "n": 2**exponent, "offset": 0, "layout": "contiguous", "seconds": seconds}
-        for dtype, exponents in (("float64", range(6, 31)), ("int32", (12, 21, 28)))
-        for exponent in exponents
+        {
+            "dtype": dtype,
+            "n": 2**exponent + difference,
+            "offset": offset,
+            "layout": "contiguous",
+            "seconds": {"reduce.sum": (1 + difference / 10 + offset / 2) * 1e-6, "torch.sum": 2e-6},
+        }
+        for dtype, exponent, difference, offset in inputs
     ]
     report = {"rows": rows, "environment": {"device": "a GPU", "date": "today"}}
-    sizes = re.findall(r"^\| (\w+) \| 2\^(\d+) \|", script.sum_table(report), re.MULTILINE)
-    assert sizes == [("float64", str(e)) for e in range(6, 31, 2)] + [("int32", str(e)) for e in (12, 21, 28)]
+    assert re.findall(r"^\| (\w+) \| 2\^(\d+) \|", script.sum_table(report), re.MULTILINE) == [
+        ("int64", "6"),
+        ("int8", "6"),
+    ]
+    monkeypatch.setattr(script, "load", lambda file: report)
+    changes = "1.00 | 0.90, -10% | 1.10, +10% | 1.50, +50%"
+    assert [line for line in script.neighbours("").splitlines() if "2^" in line] == [
+        f"| int64 | 2^{exponent} | {changes} |" for exponent in (6, 7)
+    ]
 
 
 def test_an_excerpt_follows_its_source(script: ModuleType) -> None:
