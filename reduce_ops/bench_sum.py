@@ -83,10 +83,12 @@ def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
         most = 2 ** exponents[-1] * first.itemsize  # bytes
         for other in (*AT_EVERY_POWER, *AT_THREE_POWERS):
             powers = exponents if on_gpu and other in AT_EVERY_POWER else three_powers
-            for n in (2**exponent for exponent in powers if 2**exponent * other.itemsize <= most):
-                result.append(Case(n, other))
-                if on_gpu and n.bit_length() - 1 in three_powers:
-                    result += _neighbours(n, other, compiled=False)
+            for exponent in powers:
+                if 2**exponent * other.itemsize > most:
+                    break
+                result.append(Case(2**exponent, other))
+                if on_gpu and exponent in three_powers:
+                    result += _neighbours(2**exponent, other, compiled=False)
     base = torch.empty(LAYOUT_N, dtype=first, device="meta")
     result += [Case(view(base).numel(), first, 0, layout, compiled=False) for layout, view in LAYOUTS.items()]
     return result

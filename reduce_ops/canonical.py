@@ -46,7 +46,7 @@ def sum(
             float8_e5m2, float16, bfloat16, float32, float64 or complex. Conjugated and negated views, complex32, and
             tensors of more than twelve dimensions that cannot be merged are copied on a GPU.
         dim: The dimension or dimensions to sum over; all of them if None or empty. Of a tensor of more than 64 none can
-            be named, but ``keepdim`` keeps all of them, which ``torch.sum`` refuses.
+            be named, but ``keepdim`` keeps all of them, which ``torch.sum`` refuses unless ``dim`` is empty.
         keepdim: Whether the result keeps the dimensions that were summed, with size 1.
         dtype: The dtype that elements are converted to before they are added, and the dtype of the result. They are
             converted as they are read from floats up to 32 bits to float32 or float64, from bool and integers to int64,
