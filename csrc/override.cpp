@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dispatch.h"
+#include "sum/sum_op.h"
 
 namespace reduce_ops {
 namespace {
@@ -37,7 +38,7 @@ at::Tensor& sum_out_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims 
                          at::Tensor& out) {
   static const auto op =
       find_operator<at::Tensor&(const at::Tensor&, Dims, bool, Dtype, at::Tensor&)>("sum", "IntList_out");
-  return op.redispatch(keys, summable(self, dtype ? dtype : out.scalar_type()), dims, keepdim, dtype, out);
+  return op.redispatch(keys, summable(self, dtype ? dtype : sum::dtype_of(self, out)), dims, keepdim, dtype, out);
 }
 
 /// What is registered while the override is on; its end takes everything back.

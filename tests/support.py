@@ -155,6 +155,16 @@ def plan(
     return Plan(*torch.ops.reduce._plan(x, dim, dtype=dtype, multiprocessors=multiprocessors))
 
 
+def rows_in_many_dimensions(memory: torch.Tensor, kept: int) -> tuple[torch.Tensor, tuple[int, ...]]:
+    """View 2^(16 + kept) elements as so many kept dimensions and seven, returned too, of rows that lie across memory.
+
+    No two of either kind merge.
+    """
+    strides = [2**exponent for exponent in (11, 12, 14, 16, 18, 20, 22)][:kept]
+    strides += [2**exponent for exponent in (0, 21, 19, 17, 15, 13, 6)]
+    return memory.as_strided([2] * kept + [64, 2, 2, 2, 2, 2, 32], strides), tuple(range(kept, kept + 7))
+
+
 def random_values(n: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
     """Values of mixed sign and scale, so that another order of addition gives other bits; integers wrap."""
     generator = torch.Generator().manual_seed(seed)

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import reduce_ops  # noqa: F401  (loads the operators)
-from support import COLUMN_WAVE_DTYPES, COLUMN_WAVE_GPUS, COLUMN_WAVES, H200, MANY_SINGLE_COLUMNS, Plan, plan
+from support import (
+    COLUMN_WAVE_DTYPES,
+    COLUMN_WAVE_GPUS,
+    COLUMN_WAVES,
+    H200,
+    MANY_SINGLE_COLUMNS,
+    Plan,
+    plan,
+    rows_in_many_dimensions,
+)
 
 MAX_BLOCKS = 16384  # of rows that can publish
 SLOT_WORDS = 2**16  # of four bytes of a sum each, where blocks of columns publish
@@ -138,16 +147,25 @@ def test_blocks_for_little_from_a_shifted_base(n: int, threads: int, loads: int,
 
 
 @pytest.mark.parametrize(
-    ("dtype", "loads"), [(torch.float64, 8), (torch.int64, 8), (torch.float16, 4), (torch.int8, 4)], ids=str
+    ("dtype", "loads"), [(torch.float64, 8), (torch.complex64, 8), (torch.float16, 4), (torch.float8_e5m2, 4)], ids=str
 )
 def test_no_full_block_from_a_shifted_base(dtype: torch.dtype, loads: int) -> None:
-    """But of 4 bytes an element: of 1024 threads it is three quarters full at most."""
+    """But of integers and of 4 bytes an element: of 1024 threads it is three quarters full at most."""
     group = 16 // dtype.itemsize
     block = plan(torch.empty(3072 * group + 1, dtype=dtype)[1:])
     assert (block.layout, block.threads, block.segments) == ("shifted", 1024, 1)
     grid = plan(torch.empty(3072 * group + 2, dtype=dtype)[1:])
     assert (grid.layout, grid.threads, grid.loads) == ("shifted", 64, loads)
     assert grid.segments == 3072 // (64 * loads) + 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int16, torch.int32, torch.int64], ids=str)
+def test_integers_from_a_shifted_base_take_what_aligned_ones_take(dtype: torch.dtype) -> None:
+    for n in (2**exponent + more for exponent in range(6, 31) for more in (-1, 0, 1)):
+        memory = meta(n + 1, dtype=dtype)
+        aligned, shifted = plan(memory[:n]), plan(memory[1:])
+        assert (aligned.layout, shifted.layout) == ("aligned", "shifted")
+        assert shifted == aligned._replace(layout="shifted"), n
 
 
 @pytest.mark.parametrize("n", [1, 2**6, 2**12, 2**14])
@@ -1205,10 +1223,8 @@ def test_rows_across_memory() -> None:
 def test_rows_across_memory_are_kept_dimensions_of_a_sum() -> None:
     """Of which kernels take twelve: with more the input would be copied."""
     for kept, family in ((6, "rows_across_memory"), (7, "lines")):
-        strides = [2**exponent for exponent in (11, 12, 14, 16, 18, 20, 22)][:kept]
-        strides += [2**exponent for exponent in (0, 21, 19, 17, 15, 13, 6)]
-        x = meta(2 ** (16 + kept)).as_strided([2] * kept + [64, 2, 2, 2, 2, 2, 32], strides)
-        assert plan(x, list(range(kept, kept + 7))).family == family
+        x, dim = rows_in_many_dimensions(meta(2 ** (16 + kept)), kept)
+        assert plan(x, list(dim)).family == family
 
 
 @pytest.mark.parametrize("multiprocessors", [1, 132])

@@ -75,15 +75,16 @@ def test_equals_v0_and_v1(device: torch.device) -> None:
 @pytest.mark.parametrize(
     "dtype",
     [
-        *(torch.int8, torch.float8_e5m2, torch.int16, torch.float16, torch.int32, torch.float32),
-        *(torch.float64, torch.complex64),
+        *(torch.int8, torch.bool, torch.float8_e5m2, torch.int16, torch.float16, torch.int32, torch.float32),
+        *(torch.int64, torch.float64, torch.complex64),
     ],
 )
 @pytest.mark.parametrize("offset", [1, 2, 3, 4, 5, 7, 9, 15])  # of bytes: every word of 4, from its start or not
 def test_misaligned(dtype: torch.dtype, offset: int, device: torch.device) -> None:
-    sizes = [*SOME_SIZES, 64, 100, 300, 512, 700, 2048, 3000, 6000, 20_000, 2**16]
+    sizes = [*SOME_SIZES, 64, 100, 300, 511, 512, 513, 700, 2048, 3000, 4095, 4096, 4097, 6000, 20_000, 2**16]
     if device.type == "cuda":  # up to what is not little
-        sizes += [2**19 + 5, 2**20, (9 if dtype.itemsize >= 4 else 5) * 2**20 // dtype.itemsize + 5]
+        much = (9 if dtype.itemsize >= 4 else 5) * 2**20 // dtype.itemsize
+        sizes += [2**19 + 5, 2**20, much, much + 5]
     for n in sizes:
         x = random_values(n + 16, dtype, seed=n).to(device)
         view = x[offset : offset + n]

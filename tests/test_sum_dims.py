@@ -183,7 +183,14 @@ SHAPES = (
 each_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8, torch.float64, torch.complex64], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *(torch.float32, torch.float16, torch.float64, torch.complex64),
+        *(torch.bool, torch.int8, torch.int16, torch.int32, torch.int64),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("offset", [1, 2, 3])
 def test_misaligned(dtype: torch.dtype, offset: int, device: torch.device) -> None:
     for shape in SHAPES:

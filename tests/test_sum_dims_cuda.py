@@ -28,6 +28,7 @@ from support import (
     one_multiprocessor,
     plan,
     random_values,
+    rows_in_many_dimensions,
 )
 
 pytestmark = pytest.mark.gpu
@@ -782,13 +783,9 @@ def test_kept_and_reduced_dimensions_in_turns() -> None:
 @pytest.mark.parametrize("kept", [6, 7])
 def test_many_dimensions_of_either_kind_are_not_copied(kept: int) -> None:
     """Rows that are columns of the first of two sums are kept dimensions of that, of which it takes twelve."""
-    strides = [2**exponent for exponent in (11, 12, 14, 16, 18, 20, 22)][:kept]
-    strides += [2**exponent for exponent in (0, 21, 19, 17, 15, 13, 6)]
-    sizes = [2] * kept + [64, 2, 2, 2, 2, 2, 32]
     values = random_values(2 ** (16 + kept), torch.float32)
-    dim = tuple(range(kept, kept + 7))
-    expected = reduce_ops.sum(values.as_strided(sizes, strides), dim)
-    x = values.cuda().as_strided(sizes, strides)
+    expected = reduce_ops.sum(*rows_in_many_dimensions(values, kept))
+    x, dim = rows_in_many_dimensions(values.cuda(), kept)
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     assert_same_bits(reduce_ops.sum(x, dim).cpu(), expected)

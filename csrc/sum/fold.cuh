@@ -221,6 +221,12 @@ template <typename In, typename Acc, int kLoads>
 class ChunkSum {
  public:
   __device__ void add(int u, const uint4& load) { x_[u] = fold_load<In, Acc>(load); }
+  /// One more, of integers, whose order is free, when all loads were added.
+  __device__ void add(In element)
+    requires std::integral<Acc>
+  {
+    x_[0] += convert<Acc>(element);
+  }
   /// Every lane gets it.
   __device__ Acc total(unsigned lane) { return fold_exchange(x_, lane); }
 
@@ -233,10 +239,11 @@ template <typename In, std::integral Acc, int kLoads>
 class ChunkSum<In, Acc, kLoads> {
  public:
   __device__ void add(int, const uint4& load) { add_narrow<In>(load, sum_); }
+  __device__ void add(In element) { sum_ += static_cast<NarrowSum<In>>(convert<Acc>(element)); }
   __device__ Acc total(unsigned) const { return widen<Acc>(__reduce_add_sync(kFullWarp, sum_)); }
 
  private:
-  static_assert(kLoads <= 8);  // the sum of a warp fits: 4096 * 255, 2048 * 65535
+  static_assert(kLoads <= 8);  // the sum of a warp fits: 4128 * 255, 2080 * 65535
   NarrowSum<In> sum_ = 0;
 };
 

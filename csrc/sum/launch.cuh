@@ -37,7 +37,7 @@ struct Grid {
 template <int kWords>
 struct By {
   template <typename In, typename Acc, int kLoads>
-  using Source = ShiftedBy<In, Acc, kLoads, kWords>;
+  using Source = ShiftedBy<In, Acc, kLoads, kWords, Behind::whole>;
 };
 
 /// Plans as kernels, for one triple of types. Each function launches if the plan asks for its kernel.
@@ -114,7 +114,7 @@ class Launcher {
   /// Those of one output, in one run, that takes more, but not much.
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool run_small_grid() const {
-    constexpr int kLoads = small_grid_loads(kLayout, sizeof(In), sizeof(Acc), true);
+    constexpr int kLoads = small_grid_loads(kLayout, sizeof(In), sizeof(Acc), kOrdered, true);
     return grid<Source, 64, kLoads, false>() || grid<Source, 128, kLoads, false>() ||
            grid<Source, 256, kLoads, false>();
   }
@@ -140,10 +140,10 @@ class Launcher {
 
   /// The same of any shifted run.
   bool shifted_run() const {
-    if constexpr (!knows_shift_of_little(sizeof(In), sizeof(Acc))) {
+    if constexpr (!kOrdered || !knows_shift_of_little(sizeof(In), sizeof(Acc))) {
       if (run_small_grid<Layout::shifted, Shifted>()) return true;
     }
-    if constexpr (knows_shift(sizeof(In), sizeof(Acc))) {
+    if constexpr (kOrdered && knows_shift(sizeof(In), sizeof(Acc))) {
       switch (reinterpret_cast<uintptr_t>(data()) % kLoadBytes / 4) {
         case 0:
           return shifted_by<0>();
@@ -163,7 +163,7 @@ class Launcher {
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool run_rows() const {
     constexpr int kLoads = grid_loads(kLayout, sizeof(Acc));
-    constexpr int kSmall = small_grid_loads(kLayout, sizeof(In), sizeof(Acc), false);
+    constexpr int kSmall = small_grid_loads(kLayout, sizeof(In), sizeof(Acc), kOrdered, false);
     return warp<Source, 2>() || warp<Source, 4>() || warp<Source, 8>() || block<Source, 512, 2, true>() ||
            block<Source, 512, 4, true>() || block<Source, 512, kLoads, true>() || grid<Source, 128, kSmall, true>() ||
            grid<Source, grid_threads(kLayout), kLoads, true>();
@@ -394,6 +394,8 @@ class Launcher {
   }
 
  private:
+  static constexpr bool kOrdered = !std::is_integral_v<Acc>;  // as Problem::ordered
+
   /// What CUDA said is for status() to tell, and is not left behind as the last error: the next one to ask for that is
   /// not us.
   template <typename... Parameters, typename... Arguments>
@@ -549,7 +551,7 @@ cudaError_t launch_rows(const Launch& l, cudaStream_t stream) {
           kernel.template run_grid<Layout::aligned, Aligned>() || kernel.template run_rows<Layout::aligned, Aligned>());
     case Layout::shifted:
       if constexpr (sizeof(In) <= kLargestShifted) {
-        return kernel.status(kernel.template run_block<Shifted, ShiftedLittle>() || kernel.shifted_run() ||
+        return kernel.status(kernel.template run_block<ShiftedInBlock, ShiftedLittle>() || kernel.shifted_run() ||
                              kernel.template run_rows<Layout::shifted, Shifted>());
       }
       break;

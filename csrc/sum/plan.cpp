@@ -154,7 +154,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     const int64_t tiles = ceil_power(ceil_div(loads, grid.threads * grid.loads));
     if (tiles <= kMaxTiles) return plan(grid, tiles, 1);
   }
-  const int small_loads = small_grid_loads(layout, p.element_size, p.accumulate_size, p.outputs == 1);
+  const int small_loads = small_grid_loads(layout, p.element_size, p.accumulate_size, p.ordered, p.outputs == 1);
   if (every_shape && p.outputs > 1) {
     // (200, 20000) takes 6.7 us in five blocks of (128, 8) for each output, 8.6 in two of (512, 8) (H200).
     constexpr int kThreads = 128;
@@ -163,11 +163,11 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
   } else if (every_shape) {
     // The smallest block that holds the input wins up to 2^14 float32 elements: 2.79 us behind an add_, 8 blocks of
     // (64, 8) 3.21. At 2^15 these, 16 of them, take 3.21 and 1.55 in a row, one block 3.16 and 1.98. Of a shifted run
-    // of other than 4 bytes, of which a block has more to hand on, it is no faster than these behind an add_ where it
-    // is full, and slower in a row: 2^13 float64 1.92 and 1.76 us, 2^15 float16 1.82 and 1.73 (H200).
+    // of floats of other than 4 bytes, of which a block has more to hand on, it is no faster than these behind an add_
+    // where it is full, and slower in a row: 2^13 float64 1.92 and 1.76 us, 2^15 float16 1.89 and 1.71 (H200).
     for (const auto [threads, u] :
          {Shape{32, 1}, {32, 2}, {128, 1}, {256, 1}, {256, 2}, {256, 4}, {512, 4}, {1024, 4}}) {
-      if (loads > 3072 && layout == Layout::shifted && p.element_size != 4) break;
+      if (loads > 3072 && layout == Layout::shifted && p.ordered && p.element_size != 4) break;
       if (loads <= int64_t{threads} * u) return plan({threads, u}, 1, 1);
     }
     // Beyond, small blocks, of which the last one then collects with one load a lane. H200, float32 in a row: 2^16

@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     let_next_start();
   }
   const Acc sum =
-      n >= Source::kChunk + Source::kSlack ? source.chunk(row, 0, lane) : source.ragged_chunk(row, 0, n, lane);
+      n >= Source::kChunk + Source::kSlack ? source.chunk(row, 0, n, lane) : source.ragged_chunk(row, 0, n, lane);
   if (lane == 0) results.store(where.of(output), sum);
 }
 
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   let_next_start();
   Acc sum = identity<Acc>();
   if (n - first >= Source::kChunk + Source::kSlack) {
-    sum = source.chunk(row, first, lane);
+    sum = source.chunk(row, first, n, lane);
   } else if (first < n) {
     sum = source.ragged_chunk(row, first, n, lane);
   }
@@ -159,6 +159,9 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   constexpr int kWarps = kThreads / kWarpSize;
   constexpr int kGroups = kMaxBlocks / kWarpSize;
   __shared__ Acc s[kTilesAtOnce * kWarps > kGroups ? kTilesAtOnce * kWarps : kGroups];
+  // Of tiles [32 g, 32 g + 32), where there are more than 32. In registers, which a shifted run of float64 has none
+  // left of, they spilled.
+  __shared__ Acc group_sums[kMaxTiles / kTilesAtOnce];
   const unsigned lane = threadIdx.x % kWarpSize;
   const unsigned warp = threadIdx.x / kWarpSize;
   const int64_t output = kBatched ? int64_t{blockIdx.z} * gridDim.y + blockIdx.y : 0;
@@ -170,13 +173,12 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   wait_for_stream();
   if (let_next == LetNext::at_start) let_next_start();
   Acc sum = identity<Acc>();
-  Acc group_sums = identity<Acc>();  // lane g of warp 0: tiles [32 g, 32 g + 32), where there are more than 32
   for (int group = 0; group * kTilesAtOnce < tiles; ++group) {
     if (group > 0) __syncthreads();  // s is free again
     const int end = min(tiles - group * kTilesAtOnce, kTilesAtOnce);
     int t = 0;
     for (; t < end && n - first >= Source::kChunk + Source::kSlack; ++t, first += kWarps * Source::kChunk) {
-      const Acc chunk = source.chunk(row, first, lane);
+      const Acc chunk = source.chunk(row, first, n, lane);
       if (lane == 0) s[t * kWarps + warp] = chunk;
     }
     for (; t < end; ++t, first += kWarps * Source::kChunk) {  // in a loop of its own, or its registers cost the first
@@ -185,9 +187,12 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     }
     __syncthreads();
     sum = fold_shared(s, end * kWarps, lane, warp);
-    if (static_cast<int>(lane) == group) group_sums = sum;
+    if (threadIdx.x == 0) group_sums[group] = sum;
   }
-  if (tiles > kTilesAtOnce) sum = fold_lanes(group_sums);
+  if (tiles > kTilesAtOnce && warp == 0) {
+    __syncwarp();
+    sum = fold_lanes(static_cast<int>(lane) * kTilesAtOnce < tiles ? group_sums[lane] : identity<Acc>());
+  }
   if (!kBatched && let_next == LetNext::when_loaded) let_next_start();
 
   if (!kBatched || gridDim.x > 1) {

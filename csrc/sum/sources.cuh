@@ -1,5 +1,6 @@
 // Where the elements of long runs come from. A source turns an aligned range of kChunk leaves of one output into one
-// value, by one warp; rows.cuh does the rest. They differ in how a lane loads, not in the tree.
+// value, by one warp; rows.cuh does the rest. They differ in how a lane loads, not in the tree. (Of integers, which
+// have no order, any kChunk elements will do, if each is in one of them.)
 
 #pragma once
 
@@ -20,7 +21,8 @@ namespace reduce_ops::sum {
 ///   at(row, i): the address of element i;
 ///   whole(row, m): how many of the groups of the next m elements, which are the last ones, whole_groups() may read
 ///     without passing the end;
-///   kSlack: how many elements behind a chunk groups() may read.
+///   ahead(row), unless 0, of integers only: how many elements ahead of its leaves a chunk's groups begin, and end;
+///   kSlack: how many elements there must be behind a chunk for groups().
 template <typename Derived, typename InT, typename AccT, int kLoads>
 struct Groups {
   using In = InT;
@@ -29,9 +31,9 @@ struct Groups {
   static constexpr int64_t kChunk = int64_t{kLoads} * kWarpSize * kCount;
 
   /// Calls use(u, group) for each group of a lane of a full chunk: the u-th is group g + 32 u. All are on their way
-  /// before the first one is used.
+  /// before the first one is used. (rest: the elements from the start of the chunk on.)
   template <typename Row, typename Use>
-  __device__ void groups(const Row& row, int64_t g, unsigned, const Use& use) const {
+  __device__ void groups(const Row& row, int64_t g, unsigned, int64_t, const Use& use) const {
     uint4 load[kLoads];
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) load[u] = derived().group(row, g + u * kWarpSize);
@@ -39,7 +41,7 @@ struct Groups {
     for (int u = 0; u < kLoads; ++u) use(u, load[u]);
   }
 
-  /// The same if only the first `whole` groups of the chunk may be loaded; the others are anything.
+  /// The same if only the first `whole` groups of the chunk may be loaded; the others are anything, of integers 0.
   template <typename Row, typename Use>
   __device__ void whole_groups(const Row& row, int64_t g, unsigned lane, int whole, const Use& use) const {
     uint4 load[kLoads] = {};  // as in fold_rows_left
@@ -51,11 +53,12 @@ struct Groups {
     for (int u = 0; u < kLoads; ++u) use(u, load[u]);
   }
 
-  /// Leaves [first, first + kChunk), all of which exist, and kSlack more. first: a multiple of kChunk.
+  /// Leaves [first, first + kChunk) of n, all of which exist, and kSlack more. first: a multiple of kChunk.
   template <typename Row>
-  __device__ Acc chunk(const Row& row, int64_t first, unsigned lane) const {
+  __device__ Acc chunk(const Row& row, int64_t first, int64_t n, unsigned lane) const {
     ChunkSum<In, Acc, kLoads> sum;
-    derived().groups(row, group_of(first) + lane, lane, [&sum](int u, const uint4& group) { sum.add(u, group); });
+    const auto add = [&sum](int u, const uint4& group) { sum.add(u, group); };
+    derived().groups(row, group_of(first) + lane, lane, n - first, add);
     return sum.total(lane);
   }
 
@@ -73,30 +76,45 @@ struct Groups {
   /// chunk() where the run ends at n, before `first` + kChunk + kSlack: leaves from n on count as the identity.
   ///
   /// Elements behind the last group that may be loaded whole, fewer than two groups, are read one a lane, in flight
-  /// with the groups; they are folded across the lanes and handed to the lanes that own their groups.
+  /// with the groups. Integers are added where they are; others are folded across the lanes and handed to the lanes
+  /// that own their groups.
   template <typename Row>
   __device__ Acc ragged_chunk(const Row& row, int64_t first, int64_t n, unsigned lane) const {
     static_assert(2 * kCount <= kWarpSize);
     const int64_t group = group_of(first);
     const int rest = static_cast<int>(n - first);
     const int whole = derived().whole(row, rest);
-    const int left = min(rest, static_cast<int>(kChunk)) - whole * kCount;
+    const int ahead = derived().ahead(row);
+    const int left = min(rest, static_cast<int>(kChunk)) + ahead - whole * kCount;
+    const int64_t i = first - ahead + whole * kCount + lane;
     In element{};
-    if (static_cast<int>(lane) < left) element = *derived().at(row, first + whole * kCount + lane);
-    Acc x[kLoads];
-    derived().whole_groups(row, group + lane, lane, whole, [&](int u, const uint4& load) {
-      x[u] = select(u * kWarpSize + static_cast<int>(lane) < whole, fold_load<In, Acc>(load), identity<Acc>());
-    });
-    Acc leaf = select(static_cast<int>(lane) < left, convert<Acc>(element), identity<Acc>());
+    if (i >= 0 && static_cast<int>(lane) < left) element = *derived().at(row, i);
+    if constexpr (std::is_integral_v<Acc>) {
+      ChunkSum<In, Acc, kLoads> sum;
+      derived().whole_groups(row, group + lane, lane, whole, [&sum](int u, const uint4& load) { sum.add(u, load); });
+      sum.add(element);
+      return sum.total(lane);
+    } else {
+      Acc x[kLoads];
+      derived().whole_groups(row, group + lane, lane, whole, [&](int u, const uint4& load) {
+        x[u] = select(u * kWarpSize + static_cast<int>(lane) < whole, fold_load<In, Acc>(load), identity<Acc>());
+      });
+      Acc leaf = select(static_cast<int>(lane) < left, convert<Acc>(element), identity<Acc>());
 #pragma unroll
-    for (int mask = 1; mask < kCount; mask *= 2) leaf += shuffle_xor(leaf, mask);
-    const int mine = (lane - whole) % kWarpSize;  // of the groups left, the one that this lane owns
-    const Acc sum = shuffle(leaf, mine * kCount % kWarpSize);
+      for (int mask = 1; mask < kCount; mask *= 2) leaf += shuffle_xor(leaf, mask);
+      const int mine = (lane - whole) % kWarpSize;  // of the groups left, the one that this lane owns
+      const Acc sum = shuffle(leaf, mine * kCount % kWarpSize);
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) {
-      x[u] = select(mine * kCount < left && u == (whole + mine) / kWarpSize, sum, x[u]);
+      for (int u = 0; u < kLoads; ++u) {
+        x[u] = select(mine * kCount < left && u == (whole + mine) / kWarpSize, sum, x[u]);
+      }
+      return fold_exchange(x, lane);
     }
-    return fold_exchange(x, lane);
+  }
+
+  template <typename Row>
+  __device__ static int ahead(const Row&) {
+    return 0;
   }
 
  private:
@@ -123,54 +141,110 @@ struct Aligned : Groups<Aligned<In, Acc, kLoads>, In, Acc, kLoads> {
   __device__ static uint4 group(Row row, int64_t g) { return load_once(reinterpret_cast<const uint4*>(row) + g); }
 };
 
-constexpr int kAnyWords = -1;
+/// A run that starts anywhere.
+struct Run {
+  const uint4* word;  // the aligned one that it starts in
+  unsigned bytes;     // ahead of it in that
 
-/// One run an output, which starts anywhere, a fixed distance apart. Lanes load the aligned words of 16 bytes that hold
-/// it; the bytes of a lane's group lie in its own word and in the next lane's, so the lanes hand each other what is
-/// missing, and only the last lane of a chunk loads what it needs of a second word. No load reaches beyond the last
-/// element, where the allocation may end; before the first one there is memory of the same allocation, which starts at
-/// a multiple of 16 bytes. (Loading both words in every lane is simpler and takes 263 us instead of 235 at 2^28
-/// float32: the second load only hits if the first one is kept in L1, which costs as much as it saves.)
-///
-/// kWords: how many parts of 4 bytes a run skips in its first word, if all skip as many and it is known when compiling.
-/// The other ways to hand words on are not in the code then, which a launch of little data would have to find its way
-/// through: 2^17 float32, off by one, 1.94 us instead of 2.03, aligned 1.92; in a row 1.57, 1.67 and 1.56 (H200).
-template <typename In, typename Acc, int kLoads, int kWords>
-struct ShiftedBy : Groups<ShiftedBy<In, Acc, kLoads, kWords>, In, Acc, kLoads> {
-  /// Elements of 4 bytes and more can be taken from a second word one by one.
-  static constexpr int kSlack = sizeof(In) < 4 ? kPerLoad<In> : 0;
+  static __device__ Run of(const void* first) {
+    const auto address = reinterpret_cast<uintptr_t>(first);
+    return {reinterpret_cast<const uint4*>(address & ~uintptr_t{kLoadBytes - 1}),
+            static_cast<unsigned>(address % kLoadBytes)};
+  }
 
-  struct Row {
-    const uint4* word;  // the first one
-    unsigned bytes;     // to skip in it
+  template <typename In>
+  __device__ const In* at(int64_t i) const {
+    return reinterpret_cast<const In*>(reinterpret_cast<const char*>(word) + bytes) + i;
+  }
+};
 
-    // Of 4 bytes to skip, then bits.
-    __device__ unsigned words() const { return kWords == kAnyWords ? bytes / 4 : static_cast<unsigned>(kWords); }
-    __device__ unsigned bits() const { return bytes % 4 * 8; }
-  };
+/// One run an output, which starts anywhere, a fixed distance apart. Derived: how its words become groups.
+template <typename Derived, typename In, typename Acc, int kLoads>
+struct OneRun : Groups<Derived, In, Acc, kLoads> {
+  using Row = Run;
 
   const In* a;
   int64_t pitch;
 
-  ShiftedBy(const In* data, const Strides& kept, const Strides&) : a(data), pitch(kept.stride[0]) {}
-  __device__ Row row(int64_t i) const {
-    const auto address = reinterpret_cast<uintptr_t>(a + i * pitch);
-    return {reinterpret_cast<const uint4*>(address & ~uintptr_t{kLoadBytes - 1}),
-            static_cast<unsigned>(address % kLoadBytes)};
-  }
-  __device__ static const In* at(const Row& row, int64_t i) {
-    return reinterpret_cast<const In*>(reinterpret_cast<const char*>(row.word) + row.bytes) + i;
-  }
-  __device__ static int whole(const Row& row, int m) {
-    return max((m * static_cast<int>(sizeof(In)) + static_cast<int>(row.bytes)) / kLoadBytes - 1, 0);
-  }
+  OneRun(const In* data, const Strides& kept, const Strides&) : a(data), pitch(kept.stride[0]) {}
+  __device__ Row row(int64_t i) const { return Run::of(a + i * pitch); }
+  __device__ static const In* at(const Row& row, int64_t i) { return row.at<In>(i); }
+
   /// The run may end in a line that no group begins in.
   __device__ void prefetch(const Row& row, int64_t first, int64_t n, unsigned lane) const {
-    Groups<ShiftedBy, In, Acc, kLoads>::prefetch(row, first, n, lane);
-    if (lane == 0 && n - first <= ShiftedBy::kChunk) reduce_ops::prefetch(at(row, n - 1));
+    Groups<Derived, In, Acc, kLoads>::prefetch(row, first, n, lane);
+    if (lane == 0 && n - first <= OneRun::kChunk) reduce_ops::prefetch(at(row, n - 1));
+  }
+};
+
+/// Of integers, whose order is free: groups are the aligned words as they lie, of the first one without the bytes ahead
+/// of the run. So a chunk has as many elements ahead of its leaves as it leaves to the next one, and the last chunk all
+/// that is left. (Before the run there is memory of the same allocation, which starts at a multiple of 16 bytes.)
+template <typename In, typename Acc, int kLoads>
+struct Unordered : OneRun<Unordered<In, Acc, kLoads>, In, Acc, kLoads> {
+  using Unordered::OneRun::OneRun;
+  using All = Groups<Unordered, In, Acc, kLoads>;
+  static constexpr int kSlack = 1;  // or it is the last chunk, and ragged
+
+  __device__ static int ahead(const Run& row) { return static_cast<int>(row.bytes / sizeof(In)); }
+  __device__ static int whole(const Run& row, int m) { return (m + ahead(row)) / kPerLoad<In>; }
+  __device__ static uint4 group(const Run& row, int64_t g) { return load_once(row.word + g); }
+
+  template <typename Use>
+  __device__ void groups(const Run& row, int64_t g, unsigned lane, int64_t rest, const Use& use) const {
+    All::groups(row, g, lane, rest, behind_start(row, g, use));
   }
   template <typename Use>
-  __device__ static void groups(const Row& row, int64_t group, unsigned lane, const Use& use) {
+  __device__ void whole_groups(const Run& row, int64_t g, unsigned lane, int whole, const Use& use) const {
+    All::whole_groups(row, g, lane, whole, behind_start(row, g, use));
+  }
+
+ private:
+  template <typename Use>
+  __device__ static auto behind_start(const Run& row, int64_t g, const Use& use) {
+    return [&row, g, &use](int u, uint4 word) {
+      if (u == 0 && g == 0) {
+        const auto part = [bytes = static_cast<int>(row.bytes)](uint32_t x, int begin) {
+          const int bits = min(max(bytes - begin, 0), 4) * 8;
+          return bits == 32 ? 0 : x >> bits << bits;
+        };
+        word = {part(word.x, 0), part(word.y, 4), part(word.z, 8), part(word.w, 12)};
+      }
+      use(u, word);
+    };
+  }
+};
+
+constexpr int kAnyWords = -1;
+
+/// How ShiftedBy takes the word behind a full chunk, of which its last lane needs a part, of elements of 1 or 2 bytes.
+enum class Behind {
+  whole,  // in one load: a chunk whose run ends in that word is a ragged one
+  parts,  // where the run ends in that word, what there is of it in smaller ones
+};
+
+/// Lanes load the aligned words of 16 bytes that hold a run; the bytes of a lane's group lie in its own word and in the
+/// next lane's, so the lanes hand each other what is missing, and only the last lane of a chunk loads what it needs of
+/// a second word. No load reaches beyond the last element, where the allocation may end; before the first one there is
+/// memory of the same allocation, which starts at a multiple of 16 bytes. (Loading both words in every lane is simpler
+/// and takes 263 us instead of 235 at 2^28 float32: the second load only hits if the first one is kept in L1, which
+/// costs as much as it saves.)
+///
+/// kWords: how many parts of 4 bytes a run skips in its first word, if all skip as many and it is known when compiling.
+/// The other ways to hand words on are not in the code then, which a launch of little data would have to find its way
+/// through: 2^17 float32, off by one, 1.94 us instead of 2.03, aligned 1.92; in a row 1.57, 1.67 and 1.56 (H200).
+template <typename In, typename Acc, int kLoads, int kWords, Behind kBehind>
+struct ShiftedBy : OneRun<ShiftedBy<In, Acc, kLoads, kWords, kBehind>, In, Acc, kLoads> {
+  static_assert(!std::is_integral_v<Acc>);
+  using ShiftedBy::OneRun::OneRun;
+  /// Elements of 4 bytes and more are always taken from a second word one by one.
+  static constexpr int kSlack = sizeof(In) < 4 && kBehind == Behind::whole ? kPerLoad<In> : 0;
+
+  __device__ static int whole(const Run& row, int m) {
+    return max((m * static_cast<int>(sizeof(In)) + static_cast<int>(row.bytes)) / kLoadBytes - 1, 0);
+  }
+  template <typename Use>
+  __device__ static void groups(const Run& row, int64_t group, unsigned lane, int64_t rest, const Use& use) {
     const uint4* p = row.word + group;
     uint4 word[kLoads];
 #pragma unroll
@@ -178,19 +252,13 @@ struct ShiftedBy : Groups<ShiftedBy<In, Acc, kLoads, kWords>, In, Acc, kLoads> {
     uint4 last{};
     if (lane == kWarpSize - 1) {
       const uint4* behind = p + (kLoads - 1) * kWarpSize + 1;
-      if constexpr (kSlack > 0) {
-        last = load_once(behind);
-      } else {
-        const auto* part = reinterpret_cast<const uint32_t*>(behind);
-        if (row.words() > 0) last.x = load_once(part);
-        if (row.words() > 1) last.y = load_once(part + 1);
-        if (row.words() > 2) last.z = load_once(part + 2);
-      }
+      const bool in_one = sizeof(In) < 4 && rest >= ShiftedBy::kChunk + kPerLoad<In>;
+      last = kSlack > 0 || in_one ? load_once(behind) : start_of(behind, row);
     }
     hand_on(row, word, last, lane, use);
   }
   template <typename Use>
-  __device__ static void whole_groups(const Row& row, int64_t group, unsigned lane, int whole, const Use& use) {
+  __device__ static void whole_groups(const Run& row, int64_t group, unsigned lane, int whole, const Use& use) {
     const uint4* p = row.word + group;
     const int words = whole > 0 ? whole + 1 : 0;
     uint4 word[kLoads] = {};
@@ -203,26 +271,53 @@ struct ShiftedBy : Groups<ShiftedBy<In, Acc, kLoads, kWords>, In, Acc, kLoads> {
       if (kLoads * kWarpSize <= whole && lane == kWarpSize - 1) last = load_once(p + (kLoads - 1) * kWarpSize + 1);
     }
     // Of many small elements four copies of this, which few warps run, cost the others registers: 2^26 int8, off by
-    // one, 17.9 us instead of 16.5 (H200).
+    // one, took 17.9 us instead of 16.5 when integers were handed on too (H200).
     if constexpr (sizeof(In) < 4 && kLoads > 4) {
-      hand_on_behind(row, row.words(), word, last, lane, use);
+      hand_on_behind(row, words_of(row), word, last, lane, use);
     } else {
       hand_on(row, word, last, lane, use);
     }
   }
 
  private:
+  /// Of 4 bytes ahead of the run; then come bits.
+  static __device__ unsigned words_of(const Run& row) {
+    return kWords < 0 ? row.bytes / 4 : static_cast<unsigned>(kWords);
+  }
+
+  /// As many bytes of a word as are ahead of the run in its first one: those that a chunk needs of the word behind it.
+  static __device__ uint4 start_of(const uint4* word, const Run& row) {
+    const auto* part = reinterpret_cast<const uint32_t*>(word);
+    const unsigned words = words_of(row);
+    uint4 start{};
+    if (words > 0) start.x = load_once(part);
+    if (words > 1) start.y = load_once(part + 1);
+    if (words > 2) start.z = load_once(part + 2);
+    if constexpr (sizeof(In) < 4) {
+      const auto* end = reinterpret_cast<const uint8_t*>(part + words);
+      const unsigned bytes = row.bytes % 4;
+      uint32_t last = 0;
+      if (bytes & 2) last = *reinterpret_cast<const uint16_t*>(end);
+      if (sizeof(In) == 1 && bytes & 1) last |= uint32_t{end[bytes & 2]} << (bytes & 2) * 8;
+      if (words == 0) start.x = last;
+      if (words == 1) start.y = last;
+      if (words == 2) start.z = last;
+      if (words == 3) start.w = last;
+    }
+    return start;
+  }
+
   /// From words to groups. last: the word behind the last one of lane 31. How much of a word is to be skipped is the
   /// same for all lanes of a warp: asked for once, it is no choice for every word. 2^23 float32, off by one, 9.8 us
   /// instead of 10.5, aligned 9.5 (H200).
   template <typename Use>
-  static __device__ void hand_on(const Row& row, uint4 (&word)[kLoads], const uint4& last, unsigned lane,
+  static __device__ void hand_on(const Run& row, uint4 (&word)[kLoads], const uint4& last, unsigned lane,
                                  const Use& use) {
     if constexpr (sizeof(In) == 8) {
       // In place, as all sums of groups of so few elements take as many registers: 2^22 float64 11.7 us, used as they
       // come 16.2 (H200).
       const auto keep = [&word](int u, const uint4& group) { word[u] = group; };
-      if (row.words() == 0) {
+      if (words_of(row) == 0) {
         hand_on_behind(row, 0, word, last, lane, keep);
       } else {
         hand_on_behind(row, 2, word, last, lane, keep);
@@ -230,7 +325,7 @@ struct ShiftedBy : Groups<ShiftedBy<In, Acc, kLoads, kWords>, In, Acc, kLoads> {
 #pragma unroll
       for (int u = 0; u < kLoads; ++u) use(u, word[u]);
     } else {
-      switch (row.words()) {
+      switch (words_of(row)) {
         case 0:
           return hand_on_behind(row, 0, word, last, lane, use);
         case 1:
@@ -245,7 +340,7 @@ struct ShiftedBy : Groups<ShiftedBy<In, Acc, kLoads, kWords>, In, Acc, kLoads> {
 
   /// The same behind the first `words` of 4 bytes.
   template <typename Use>
-  static __device__ __forceinline__ void hand_on_behind(const Row& row, unsigned words, const uint4 (&word)[kLoads],
+  static __device__ __forceinline__ void hand_on_behind(const Run& row, unsigned words, const uint4 (&word)[kLoads],
                                                         const uint4& last, unsigned lane, const Use& use) {
     const unsigned wanted = words + (sizeof(In) < 4 ? 1 : 0);  // of the next word
 #pragma unroll
@@ -271,15 +366,24 @@ struct ShiftedBy : Groups<ShiftedBy<In, Acc, kLoads, kWords>, In, Acc, kLoads> {
       }
       if constexpr (sizeof(In) < 4) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) w[i] = __funnelshift_r(w[i], w[i + 1], row.bits());
+        for (int i = 0; i < 4; ++i) w[i] = __funnelshift_r(w[i], w[i + 1], row.bytes % 4 * 8);
       }
       use(u, uint4{w[0], w[1], w[2], w[3]});
     }
   }
 };
 
+template <typename In, typename Acc, int kLoads, Behind kBehind>
+using AnyShift = std::conditional_t<std::is_integral_v<Acc>, Unordered<In, Acc, kLoads>,
+                                    ShiftedBy<In, Acc, kLoads, kAnyWords, kBehind>>;
+
 template <typename In, typename Acc, int kLoads>
-using Shifted = ShiftedBy<In, Acc, kLoads, kAnyWords>;
+using Shifted = AnyShift<In, Acc, kLoads, Behind::whole>;
+
+/// For a block, one of whose warps meets the end of the run, and all others wait for that: off by one, 2^13
+/// float16 1.40 us, with Behind::whole 1.44. Of grids it lost, 2^18 float16 2.01 us instead of 1.91 (H200, in a row).
+template <typename In, typename Acc, int kLoads>
+using ShiftedInBlock = AnyShift<In, Acc, kLoads, Behind::parts>;
 
 /// A group of elements that are loaded one by one, through L1, where a line stays until the last of them is: the k-th
 /// is at at(k).
@@ -319,9 +423,10 @@ struct ByElement : Groups<ByElement<In, Acc, kLoads>, In, Acc, kLoads> {
   }
 };
 
-/// For so little: elements of 1 or 2 bytes are handed on as ever.
+/// For so little. Integers stay where they are, and floats of 1 or 2 bytes are handed on.
 template <typename In, typename Acc, int kLoads>
-using ShiftedLittle = std::conditional_t<sizeof(In) >= 4, ByElement<In, Acc, kLoads>, Shifted<In, Acc, kLoads>>;
+using ShiftedLittle = std::conditional_t<!std::is_integral_v<Acc> && sizeof(In) >= 4, ByElement<In, Acc, kLoads>,
+                                         ShiftedInBlock<In, Acc, kLoads>>;
 
 // Offsets: where the elements of an output lie. from() has loads() done with a cursor that says where the element of a
 // lane lies, after next() the one kWarpSize on, and so on, for the `count` elements of a warp from `first` on.
@@ -499,7 +604,7 @@ struct Elements {
   Elements(const In* data, const Strides& kept, const Strides& reduced) : a(data), kept(kept), reduced(reduced) {}
   __device__ Row row(int64_t i) const { return a + kept.offset(i); }
   __device__ void prefetch(Row, int64_t, int64_t, unsigned) const {}  // nobody asks: Plan::prefetching is 0
-  __device__ Acc chunk(Row row, int64_t first, unsigned lane) const {
+  __device__ Acc chunk(Row row, int64_t first, int64_t, unsigned lane) const {
     In element[kLoads];
     reduced.from(first, static_cast<int>(kChunk), lane, [&](auto cursor) {
 #pragma unroll

@@ -233,6 +233,7 @@ int main(int argc, char** argv) {
   for (const int64_t offset : {0, 1}) {                       // waves of a GPU so small, whose first blocks prefetch
     for (const auto [outer, columns] : std::vector<std::pair<int64_t, int64_t>>{{1, 2000001},
                                                                                 {3, 200001},
+                                                                                {2, 270001},  // of 64 tiles
                                                                                 {300, 3001},
                                                                                 {300, 12001},
                                                                                 {3000, 128},
