@@ -1224,7 +1224,7 @@ def test_rows_across_memory_are_kept_dimensions_of_a_sum() -> None:
     """Of which kernels take twelve: with more the input would be copied."""
     for kept, family in ((6, "rows_across_memory"), (7, "lines")):
         x, dim = rows_in_many_dimensions(meta(2 ** (16 + kept)), kept)
-        assert plan(x, list(dim)).family == family
+        assert plan(x, dim).family == family
 
 
 @pytest.mark.parametrize("multiprocessors", [1, 132])

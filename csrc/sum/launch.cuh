@@ -131,7 +131,7 @@ class Launcher {
     if constexpr (kWords * 4 % sizeof(In) != 0 || (kWords == 0 && sizeof(In) >= 4)) {
       return false;  // no run does
     } else {
-      if constexpr (knows_shift_of_little(sizeof(In), sizeof(Acc))) {
+      if constexpr (knows_shift_of_little(sizeof(In), sizeof(Acc), kOrdered)) {
         if (run_small_grid<Layout::shifted, By<kWords>::template Source>()) return true;
       }
       return run_grid<Layout::shifted, By<kWords>::template Source>();
@@ -140,10 +140,10 @@ class Launcher {
 
   /// The same of any shifted run.
   bool shifted_run() const {
-    if constexpr (!kOrdered || !knows_shift_of_little(sizeof(In), sizeof(Acc))) {
+    if constexpr (!knows_shift_of_little(sizeof(In), sizeof(Acc), kOrdered)) {
       if (run_small_grid<Layout::shifted, Shifted>()) return true;
     }
-    if constexpr (kOrdered && knows_shift(sizeof(In), sizeof(Acc))) {
+    if constexpr (knows_shift(sizeof(In), sizeof(Acc), kOrdered)) {
       switch (reinterpret_cast<uintptr_t>(data()) % kLoadBytes / 4) {
         case 0:
           return shifted_by<0>();

@@ -174,25 +174,26 @@ constexpr int grid_loads(Layout layout, int accumulate_size) {
   return is_single(layout) && accumulate_size <= 4 ? 16 : 8;
 }
 
-/// Whether a shifted run of one output is summed by kernels that know how many parts of 4 bytes it skips, unless it is
-/// of integers, of which nothing is handed on.
-constexpr bool knows_shift(int element_size, int accumulate_size) {
+/// Whether a shifted run of one output is summed by kernels that know how many parts of 4 bytes it skips. Of integers,
+/// which are not ordered, nothing is handed on.
+constexpr bool knows_shift(int element_size, int accumulate_size, bool ordered) {
+  if (!ordered) return false;
   return element_size == accumulate_size ? element_size >= 4 : element_size == 2 && accumulate_size == 4;
 }
 
 /// The same of little data. Of 2 bytes a lane has more to hand on than loads can hide, whichever way: off by one 2^17
 /// float16 2.02 us with 8 loads, 1.79 with 4 and any shift (H200).
-constexpr bool knows_shift_of_little(int element_size, int accumulate_size) {
-  return element_size == accumulate_size && element_size >= 4;
+constexpr bool knows_shift_of_little(int element_size, int accumulate_size, bool ordered) {
+  return ordered && element_size == accumulate_size && element_size >= 4;
 }
 
-/// The same in small blocks: 4 where a chunk is more than loads and additions, of a shifted run unless its shift is
+/// grid_loads() of small blocks: 4 where a chunk is more than loads and additions, of a shifted run unless its shift is
 /// known (H200, float32 in a row: 2^15 1.70 us, with 8 1.79; 2^16 1.73 and 1.79; 2^18 2.00 and 1.96), or of float8
 /// (2^18 1.66 and 1.76). Of integers nothing is handed on: 2^20 int8, off by one, 1.93 us, with 4 1.99.
 constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_size, bool ordered, bool one_output) {
   const bool float8 = element_size == 1 && accumulate_size == 4;
-  const bool hands_on =
-      layout == Layout::shifted && ordered && !(one_output && knows_shift_of_little(element_size, accumulate_size));
+  const bool hands_on = layout == Layout::shifted && ordered &&
+                        !(one_output && knows_shift_of_little(element_size, accumulate_size, ordered));
   return hands_on || float8 ? 4 : grid_loads(layout, accumulate_size);
 }
 

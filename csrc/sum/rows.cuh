@@ -3,7 +3,7 @@
 // The leaves of an output are cut into chunks. A warp turns a chunk into one value without shared memory or barrier
 // (sources.cuh) and drops it into shared memory; a block does so with `tiles` times as many chunks as it has warps, one
 // barrier, and one fold. The last block of an output folds the sums of all its blocks (slots.cuh). All of these are
-// aligned power-of-two ranges, so nothing of the grid shows in the result.
+// aligned power-of-two ranges, or, of integers, any that do not overlap, so nothing of the grid shows in the result.
 //
 // Why it is fast: in the middle of a launch every warp does nothing but load and fold, and at its end one barrier, one
 // published word and the collector's polls are left: up to 2^26 floats 0.6 us more than a kernel that only reads,
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     if (threadIdx.x == 0) group_sums[group] = sum;
   }
   if (tiles > kTilesAtOnce && warp == 0) {
-    __syncwarp();
+    __syncwarp();  // thread 0 wrote them
     sum = fold_lanes(static_cast<int>(lane) * kTilesAtOnce < tiles ? group_sums[lane] : identity<Acc>());
   }
   if (!kBatched && let_next == LetNext::when_loaded) let_next_start();

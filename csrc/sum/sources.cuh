@@ -86,7 +86,7 @@ struct Groups {
     const int whole = derived().whole(row, rest);
     const int ahead = derived().ahead(row);
     const int left = min(rest, static_cast<int>(kChunk)) + ahead - whole * kCount;
-    const int64_t i = first - ahead + whole * kCount + lane;
+    const int64_t i = first - ahead + whole * kCount + lane;  // below 0 if not even the first word is a whole one
     In element{};
     if (i >= 0 && static_cast<int>(lane) < left) element = *derived().at(row, i);
     if constexpr (std::is_integral_v<Acc>) {
@@ -184,7 +184,8 @@ template <typename In, typename Acc, int kLoads>
 struct Unordered : OneRun<Unordered<In, Acc, kLoads>, In, Acc, kLoads> {
   using Unordered::OneRun::OneRun;
   using All = Groups<Unordered, In, Acc, kLoads>;
-  static constexpr int kSlack = 1;  // or it is the last chunk, and ragged
+  /// With none behind it a chunk is the last one, which also takes what its groups leave over: a ragged one, if full.
+  static constexpr int kSlack = 1;
 
   __device__ static int ahead(const Run& row) { return static_cast<int>(row.bytes / sizeof(In)); }
   __device__ static int whole(const Run& row, int m) { return (m + ahead(row)) / kPerLoad<In>; }
@@ -381,7 +382,7 @@ template <typename In, typename Acc, int kLoads>
 using Shifted = AnyShift<In, Acc, kLoads, Behind::whole>;
 
 /// For a block, one of whose warps meets the end of the run, and all others wait for that: off by one, 2^13
-/// float16 1.40 us, with Behind::whole 1.44. Of grids it lost, 2^18 float16 2.01 us instead of 1.91 (H200, in a row).
+/// float16 1.40 us, with Behind::whole 1.44. Of grids it lost, 2^18 float16 2.01 us instead of 1.90 (H200, in a row).
 template <typename In, typename Acc, int kLoads>
 using ShiftedInBlock = AnyShift<In, Acc, kLoads, Behind::parts>;
 
@@ -401,10 +402,10 @@ __device__ uint4 load_each(const At& at) {
   return group;
 }
 
-/// One such output of at most 2^11 elements of 4 bytes or 2^10 of 8: each lane loads its own groups, element by
-/// element. L1 then hands out four words in four times the time of one, but the lanes hand nothing on. H200, in a row:
-/// float32 2^8 1.06 us, Shifted 1.08, Aligned 1.04; 2^11 1.28, 1.28 and 1.23, but 2^12 1.42, 1.35 and 1.30; float64 2^7
-/// 1.08, 1.13 and 1.08; 2^10 1.30, 1.32 and 1.29.
+/// One output, in one shifted run, of at most 2^11 elements of 4 bytes or 2^10 of 8: each lane loads its own groups,
+/// element by element. L1 then hands out four words in four times the time of one, but the lanes hand nothing on. H200,
+/// in a row: float32 2^8 1.06 us, Shifted 1.08, Aligned 1.04; 2^11 1.28, 1.28 and 1.23, but 2^12 1.42, 1.35 and 1.30;
+/// float64 2^7 1.08, 1.13 and 1.08; 2^10 1.30, 1.32 and 1.29.
 template <typename In, typename Acc, int kLoads>
 struct ByElement : Groups<ByElement<In, Acc, kLoads>, In, Acc, kLoads> {
   static constexpr int kSlack = 0;
