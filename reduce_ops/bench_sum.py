@@ -23,7 +23,7 @@ CUB_DTYPES = (
 AT_EVERY_POWER = (torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.int64)
 """On a GPU, and beside float32, whose powers of two are raced with their neighbours."""
 
-AT_THREE_POWERS = (
+AT_SOME_POWERS = (
     *(torch.float8_e4m3fn, torch.float8_e5m2, torch.complex128),
     *(torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
 )
@@ -68,26 +68,26 @@ class Case(NamedTuple):
 def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
     """Return what is raced: powers of two in float32 or ``dtype``, and without ``dtype`` in the other dtypes too.
 
-    Those come with their neighbours: n - 1, n + 1 and a base off by one element. Others are raced at three powers, on a
+    Those come with their neighbours: n - 1, n + 1 and a base off by one element. Others are raced at some powers, on a
     GPU with neighbours too, and there `AT_EVERY_POWER` at all that take no more bytes than the largest of float32. In
     the end come views that are not contiguous.
     """
     first = dtype or torch.float32
     on_gpu = device.type == "cuda"
-    exponents, three_powers = (range(6, 32), (12, 20, 28)) if on_gpu else (range(6, 25, 2), (12, 20, 22))
+    exponents, some = (range(6, 32), (12, 16, 20, 28)) if on_gpu else (range(6, 25, 2), (12, 20, 22))
     result = []
     for exponent in exponents:
         result.append(Case(2**exponent, first))
         result += _neighbours(2**exponent, first, compiled=exponent % 4 == 0)
     if dtype is None:
         most = 2 ** exponents[-1] * first.itemsize  # bytes
-        for other in (*AT_EVERY_POWER, *AT_THREE_POWERS):
-            powers = exponents if on_gpu and other in AT_EVERY_POWER else three_powers
+        for other in (*AT_EVERY_POWER, *AT_SOME_POWERS):
+            powers = exponents if on_gpu and other in AT_EVERY_POWER else some
             for exponent in powers:
                 if 2**exponent * other.itemsize > most:
                     break
                 result.append(Case(2**exponent, other))
-                if on_gpu and exponent in three_powers:
+                if on_gpu and exponent in some:
                     result += _neighbours(2**exponent, other, compiled=False)
     base = torch.empty(LAYOUT_N, dtype=first, device="meta")
     result += [Case(view(base).numel(), first, 0, layout, compiled=False) for layout, view in LAYOUTS.items()]

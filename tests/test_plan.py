@@ -136,9 +136,9 @@ def test_shifted_base(dtype: torch.dtype, layout: str) -> None:
 @pytest.mark.parametrize(
     ("n", "threads", "loads", "segments"),
     [
-        *((2**7, 32, 1, 1), (2**12, 256, 4, 1), (2**13, 512, 4, 1), (2**14, 1024, 4, 1), (2**14 + 1, 64, 8, 9)),
-        *((2**16, 64, 8, 32), (2**16 + 1, 128, 8, 17), (2**17, 128, 8, 32), (2**17 + 1, 256, 8, 17)),
-        *((2**15, 64, 8, 16), (2**15 + 1, 64, 8, 17), (2**20, 256, 8, 128)),
+        *((2**7, 32, 1, 1), (2**12, 256, 4, 1), (2**13, 512, 4, 1), (2**14, 1024, 4, 1), (2**14 + 1, 128, 8, 5)),
+        *((2**16, 128, 8, 16), (2**16 + 1, 128, 8, 17), (2**17, 128, 8, 32), (2**17 + 1, 256, 8, 17)),
+        *((2**15, 128, 8, 8), (2**15 + 1, 128, 8, 9), (2**20, 256, 8, 128)),
     ],
 )
 def test_blocks_for_little_from_a_shifted_base(n: int, threads: int, loads: int, segments: int) -> None:
@@ -155,8 +155,14 @@ def test_no_full_block_from_a_shifted_base(dtype: torch.dtype, loads: int) -> No
     block = plan(torch.empty(3072 * group + 1, dtype=dtype)[1:])
     assert (block.layout, block.threads, block.segments) == ("shifted", 1024, 1)
     grid = plan(torch.empty(3072 * group + 2, dtype=dtype)[1:])
-    assert (grid.layout, grid.threads, grid.loads) == ("shifted", 64, loads)
-    assert grid.segments == 3072 // (64 * loads) + 1
+    assert (grid.layout, grid.threads, grid.loads) == ("shifted", 128, loads)
+    assert grid.segments == 3072 // (128 * loads) + 1
+
+
+def test_no_full_block_of_float8() -> None:
+    assert plan(meta(3072 * 16, dtype=torch.float8_e4m3fn)).segments == 1
+    grid = plan(meta(3072 * 16 + 1, dtype=torch.float8_e4m3fn))
+    assert (grid.layout, grid.threads, grid.loads, grid.segments) == ("aligned", 128, 4, 7)
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int16, torch.int32, torch.int64], ids=str)
@@ -176,8 +182,8 @@ def test_small_full_sums_take_one_block(n: int) -> None:
 @pytest.mark.parametrize(
     ("n", "threads", "segments"),
     [
-        *((2**14 + 1, 64, 9), (2**16, 64, 32), (2**16 + 1, 128, 17), (2**17, 128, 32)),
-        *((2**17 + 1, 256, 17), (2**21, 256, 256), (2**21 + 1, 512, 129)),
+        *((2**14 + 1, 128, 5), (2**16, 128, 16), (2**17, 128, 32), (2**17 + 1, 256, 17)),
+        *((2**21, 256, 256), (2**21 + 1, 512, 129)),
     ],
 )
 def test_middle_full_sums_take_few_small_blocks(n: int, threads: int, segments: int) -> None:

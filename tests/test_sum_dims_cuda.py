@@ -894,7 +894,7 @@ def test_device_that_is_not_current() -> None:
         assert_same_bits(sums, expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex128])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex128, torch.int8])
 @each_kind
 def test_the_plan_does_not_show(kind: str, dtype: torch.dtype) -> None:
     """The same sum in other grids: by the plans for GPUs of other sizes."""

@@ -78,6 +78,19 @@ class Launcher {
     return true;
   }
 
+  /// sum_small_grid.
+  template <template <typename, typename, int> typename Source, int kThreads, int kLoads, bool kBatched>
+  bool small_grid() const {
+    if (p_.threads != kThreads || p_.loads != kLoads || p_.tiles != 1) return false;
+    if (p_.segments == 1 || p_.segments > most_small_blocks(kThreads, !kBatched)) return false;
+    if (!kBatched && l_.problem.outputs > 1) return false;
+    const int64_t outputs = l_.problem.outputs;
+    start(sum_small_grid<kThreads, kBatched, Source<In, Acc, kLoads>, Where<kBatched, kLoads>, Out>,
+          {p_.segments, outputs}, kThreads, 0, source<Source, kLoads>(), l_.problem.n, l_.slots,
+          where<Where<kBatched, kLoads>>(), p_.prefetching, p_.let_next, results());
+    return true;
+  }
+
   /// sum_grid.
   template <template <typename, typename, int> typename Source, int kThreads, int kLoads, bool kBatched>
   bool grid() const {
@@ -115,8 +128,7 @@ class Launcher {
   template <Layout kLayout, template <typename, typename, int> typename Source>
   bool run_small_grid() const {
     constexpr int kLoads = small_grid_loads(kLayout, sizeof(In), sizeof(Acc), kOrdered, true);
-    return grid<Source, 64, kLoads, false>() || grid<Source, 128, kLoads, false>() ||
-           grid<Source, 256, kLoads, false>();
+    return small_grid<Source, 128, kLoads, false>() || small_grid<Source, 256, kLoads, false>();
   }
 
   /// That of one output, in one run, of much.
@@ -165,8 +177,8 @@ class Launcher {
     constexpr int kLoads = grid_loads(kLayout, sizeof(Acc));
     constexpr int kSmall = small_grid_loads(kLayout, sizeof(In), sizeof(Acc), kOrdered, false);
     return warp<Source, 2>() || warp<Source, 4>() || warp<Source, 8>() || block<Source, 512, 2, true>() ||
-           block<Source, 512, 4, true>() || block<Source, 512, kLoads, true>() || grid<Source, 128, kSmall, true>() ||
-           grid<Source, grid_threads(kLayout), kLoads, true>();
+           block<Source, 512, 4, true>() || block<Source, 512, kLoads, true>() ||
+           small_grid<Source, 128, kSmall, true>() || grid<Source, grid_threads(kLayout), kLoads, true>();
   }
 
   template <int kN>

@@ -159,24 +159,28 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     // (200, 20000) takes 6.7 us in five blocks of (128, 8) for each output, 8.6 in two of (512, 8) (H200).
     constexpr int kThreads = 128;
     const int64_t blocks = ceil_div(loads, kThreads * small_loads);
-    if (p.outputs * loads <= int64_t{1} << 20 && blocks <= kThreads) return plan({kThreads, small_loads}, 1, blocks);
+    const bool few = blocks <= most_small_blocks(kThreads, /*one_output=*/false);
+    if (p.outputs * loads <= int64_t{1} << 20 && few) return plan({kThreads, small_loads}, 1, blocks);
   } else if (every_shape) {
-    // The smallest block that holds the input wins up to 2^14 float32 elements: 2.79 us behind an add_, 8 blocks of
-    // (64, 8) 3.21. At 2^15 these, 16 of them, take 3.21 and 1.55 in a row, one block 3.16 and 1.98. Of a shifted run
-    // of floats of other than 4 bytes, of which a block has more to hand on, it is no faster than these behind an add_
-    // where it is full, and slower in a row: 2^13 float64 1.92 and 1.76 us, 2^15 float16 1.89 and 1.71 (H200).
+    // The smallest block that holds the input wins up to 2^14 float32 elements behind an add_: 2.69 us, 4 blocks of
+    // (128, 8) 2.79, though in a row 1.56 and 1.32. Where it has more to do, a full one loses either way: of float8, to
+    // convert, 2^16 3.09 and 2.85, 1.94 and 1.39; of a shifted run of floats of other than 4 bytes, to hand on, 2^13
+    // float64 3.01 and 2.92, 1.86 and 1.53 (H200).
+    const bool has_more_to_do =
+        p.ordered && (p.element_size == 1 || (layout == Layout::shifted && p.element_size != 4));
+    const int64_t most_of_a_block = has_more_to_do ? 3072 : 4096;
     for (const auto [threads, u] :
          {Shape{32, 1}, {32, 2}, {128, 1}, {256, 1}, {256, 2}, {256, 4}, {512, 4}, {1024, 4}}) {
-      if (loads > 3072 && layout == Layout::shifted && p.ordered && p.element_size != 4) break;
-      if (loads <= int64_t{threads} * u) return plan({threads, u}, 1, 1);
+      if (loads <= std::min(int64_t{threads} * u, most_of_a_block)) return plan({threads, u}, 1, 1);
     }
-    // Beyond, small blocks, of which the last one then collects with one load a lane. H200, float32 in a row: 2^16
-    // takes 1.56 us (kernels alone) in 32 blocks of (64, 8), 1.61 in 16 of (128, 8); 2^17 1.73 in 64 and 1.64 in 32;
-    // 2^19 2.19 in 128 of (128, 8), 2.15 in 64 of (256, 8). Up to 32, as one warp collects them: 2^18 from memory 2.18
-    // in 64 of (128, 8), 2.10 in 32 of (256, 8).
-    for (const auto [threads, most] : {std::pair{64, 32}, {128, 32}, {256, 256}}) {
+    // Beyond, small blocks, of which the last one then collects with one load a lane. H200, in a row and behind an
+    // add_: 20,000 float32 1.40 and 2.80 us in 5 blocks of (128, 8), 1.43 and 2.88 in 10 of (64, 8), 1.47 and 2.91 in 3
+    // of (256, 8); 2^15 1.37 and 2.86, 1.40 and 2.88, 1.45 and 2.94, float64 of as many bytes 1.53 and 2.95, 1.59 and
+    // 3.09, 1.57 and 3.04; 2^17 1.54 and 3.15 in 32 of (128, 8), 1.56 and 3.25 in 16 of (256, 8). Up to 32, as one warp
+    // collects them: 2^18 from memory 2.18 in 64 of (128, 8), 2.10 in 32 of (256, 8).
+    for (const int threads : {128, 256}) {
       const int64_t blocks = ceil_div(loads, threads * small_loads);
-      if (blocks <= most) return plan({threads, small_loads}, 1, blocks);
+      if (blocks <= most_small_blocks(threads, /*one_output=*/true)) return plan({threads, small_loads}, 1, blocks);
     }
   } else if (!every_shape && loads <= 4096) {
     return plan({1024, 4}, 1, 1);

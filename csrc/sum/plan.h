@@ -197,6 +197,10 @@ constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_s
   return hands_on || float8 ? 4 : grid_loads(layout, accumulate_size);
 }
 
+/// Blocks of an output that sum_small_grid has at most, of so many threads: as the last one collects with one load a
+/// lane; of one output by 128 threads those that one warp does.
+constexpr int most_small_blocks(int threads, bool one_output) { return one_output && threads < 256 ? 32 : threads; }
+
 /// Single elements that a lane has in flight where a block takes all of an output at once: no block comes after it.
 constexpr int most_block_loads(int accumulate_size) { return 2 * grid_loads(Layout::pitched, accumulate_size); }
 

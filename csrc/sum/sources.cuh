@@ -50,7 +50,7 @@ struct Groups {
       if (static_cast<int>(lane) + u * kWarpSize < whole) load[u] = derived().group(row, g + u * kWarpSize);
     }
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) use(u, load[u]);
+    for (int u = 0; u < kLoads; ++u) use(u, opaque(load[u]));
   }
 
   /// Leaves [first, first + kChunk) of n, all of which exist, and kSlack more. first: a multiple of kChunk.
@@ -88,7 +88,8 @@ struct Groups {
     const int left = min(rest, static_cast<int>(kChunk)) + ahead - whole * kCount;
     const int64_t i = first - ahead + whole * kCount + lane;  // below 0 if not even the first word is a whole one
     In element{};
-    if (i >= 0 && static_cast<int>(lane) < left) element = *derived().at(row, i);
+    const bool exists = static_cast<int>(lane) < left && (!std::is_integral_v<Acc> || i >= 0);
+    if (exists) element = *derived().at(row, i);
     if constexpr (std::is_integral_v<Acc>) {
       ChunkSum<In, Acc, kLoads> sum;
       derived().whole_groups(row, group + lane, lane, whole, [&sum](int u, const uint4& load) { sum.add(u, load); });

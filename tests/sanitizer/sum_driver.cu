@@ -233,7 +233,6 @@ int main(int argc, char** argv) {
   for (const int64_t offset : {0, 1}) {                       // waves of a GPU so small, whose first blocks prefetch
     for (const auto [outer, columns] : std::vector<std::pair<int64_t, int64_t>>{{1, 2000001},
                                                                                 {3, 200001},
-                                                                                {2, 270001},  // of 64 tiles
                                                                                 {300, 3001},
                                                                                 {300, 12001},
                                                                                 {3000, 128},
@@ -246,6 +245,13 @@ int main(int argc, char** argv) {
          std::vector<std::pair<int64_t, int64_t>>{{520, 128}, {600, 256}, {40001, 8}, {20001, 32}}) {
       shapes.push_back({1, rows, columns, Over::rows, offset, 1, 0, /*multiprocessors=*/1});
     }
+  }
+  for (const int64_t offset : {0, 1, 3}) {  // few chunks in some blocks an output, a warp or a whole block collects
+    for (const auto [outer, columns] : std::vector<std::pair<int64_t, int64_t>>{{1, 70001}, {3, 70001}, {1, 140001}}) {
+      shapes.push_back({outer, 1, columns, Over::columns, offset, 1, 0, 132, Held::in_order, /*needed=*/true});
+    }
+    shapes.push_back(
+        {2, 1, 270001, Over::columns, offset, 1, 0, /*multiprocessors=*/1, Held::in_order, true});  // tiles
   }
   for (const auto [outer, rows, columns, multiprocessors] :  // waves of columns
        std::vector<std::array<int, 4>>{{1, 1024, 64, 1},
