@@ -78,7 +78,7 @@ class Launcher {
     return true;
   }
 
-  /// sum_small_grid.
+  /// sum_small_grid. Batched, of at most 2^20 loads, 2049 an output and more (plan_rows): so outputs fit in gridDim.y.
   template <template <typename, typename, int> typename Source, int kThreads, int kLoads, bool kBatched>
   bool small_grid() const {
     if (p_.threads != kThreads || p_.loads != kLoads || p_.tiles != 1) return false;

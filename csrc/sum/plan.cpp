@@ -159,13 +159,13 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     // (200, 20000) takes 6.7 us in five blocks of (128, 8) for each output, 8.6 in two of (512, 8) (H200).
     constexpr int kThreads = 128;
     const int64_t blocks = ceil_div(loads, kThreads * small_loads);
-    const bool few = blocks <= most_small_blocks(kThreads, /*one_output=*/false);
-    if (p.outputs * loads <= int64_t{1} << 20 && few) return plan({kThreads, small_loads}, 1, blocks);
+    const bool are_few = blocks <= most_small_blocks(kThreads, /*one_output=*/false);
+    if (p.outputs * loads <= int64_t{1} << 20 && are_few) return plan({kThreads, small_loads}, 1, blocks);
   } else if (every_shape) {
     // The smallest block that holds the input wins up to 2^14 float32 elements behind an add_: 2.69 us, 4 blocks of
-    // (128, 8) 2.79, though in a row 1.56 and 1.32. Where it has more to do, a full one loses either way: of float8, to
-    // convert, 2^16 3.09 and 2.85, 1.94 and 1.39; of a shifted run of floats of other than 4 bytes, to hand on, 2^13
-    // float64 3.01 and 2.92, 1.86 and 1.53 (H200).
+    // (128, 8) 2.79, though in a row 1.56 and 1.32. Where it has more to do, a full one loses either way, and so is
+    // three quarters full at most: of float8, to convert, 2^16 3.09 and 2.85, 1.94 and 1.39; of a shifted run of floats
+    // of other than 4 bytes, to hand on, 2^13 float64 3.01 and 2.92, 1.86 and 1.53 (H200).
     const bool has_more_to_do =
         p.ordered && (p.element_size == 1 || (layout == Layout::shifted && p.element_size != 4));
     const int64_t most_of_a_block = has_more_to_do ? 3072 : 4096;

@@ -181,15 +181,15 @@ constexpr bool knows_shift(int element_size, int accumulate_size, bool ordered) 
   return element_size == accumulate_size ? element_size >= 4 : element_size == 2 && accumulate_size == 4;
 }
 
-/// The same of little data. Of 2 bytes a lane has more to hand on than loads can hide, whichever way: off by one 2^17
-/// float16 2.02 us with 8 loads, 1.79 with 4 and any shift (H200).
+/// The same of little data. Of 2 bytes a lane has more to hand on than loads can hide, whichever way: off by one, by
+/// sum_grid, 2^17 float16 2.02 us with 8 loads, 1.79 with 4 and any shift (H200).
 constexpr bool knows_shift_of_little(int element_size, int accumulate_size, bool ordered) {
   return ordered && element_size == accumulate_size && element_size >= 4;
 }
 
 /// grid_loads() of small blocks: 4 where a chunk is more than loads and additions, of a shifted run unless its shift is
-/// known (H200, float32 in a row: 2^15 1.70 us, with 8 1.79; 2^16 1.73 and 1.79; 2^18 2.00 and 1.96), or of float8
-/// (2^18 1.66 and 1.76). Of integers nothing is handed on: 2^20 int8, off by one, 1.93 us, with 4 1.99.
+/// known (H200, by sum_grid, float32 in a row: 2^15 1.70 us, with 8 1.79; 2^16 1.73 and 1.79; 2^18 2.00 and 1.96), or
+/// of float8 (2^18 1.66 and 1.76). Of integers nothing is handed on: 2^20 int8, off by one, 1.93 us, with 4 1.99.
 constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_size, bool ordered, bool one_output) {
   const bool float8 = element_size == 1 && accumulate_size == 4;
   const bool hands_on = layout == Layout::shifted && ordered &&
@@ -197,8 +197,8 @@ constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_s
   return hands_on || float8 ? 4 : grid_loads(layout, accumulate_size);
 }
 
-/// Blocks of an output that sum_small_grid has at most, of so many threads: as the last one collects with one load a
-/// lane; of one output by 128 threads those that one warp does.
+/// Blocks of so many threads that an output has in sum_small_grid at most: what the lanes of the last one collect with
+/// one load each; of one output, in blocks of 128 threads, what those of a warp do.
 constexpr int most_small_blocks(int threads, bool one_output) { return one_output && threads < 256 ? 32 : threads; }
 
 /// Single elements that a lane has in flight where a block takes all of an output at once: no block comes after it.

@@ -53,9 +53,8 @@ __device__ const T* opaque(const T* p) {
   return static_cast<const T*>(__cvta_global_to_generic(address));
 }
 
-/// word, whatever it was made of: of a load that may be left out nvcc takes elements of 2 bytes apart where it makes
-/// that choice, which waits for the load, instead of behind all loads (in a row, 2^16 - 1 float16 1.91 us instead
-/// of 1.53, H200).
+/// word, as it was loaded: of a load that may be left out nvcc takes elements of 2 bytes apart within that branch, and
+/// so waits there for each (in a row, 2^16 - 1 float16 1.91 us instead of 1.53, H200).
 __device__ inline uint4 opaque(uint4 word) {
   asm("" : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w));
   return word;

@@ -86,7 +86,7 @@ struct Groups {
     const int whole = derived().whole(row, rest);
     const int ahead = derived().ahead(row);
     const int left = min(rest, static_cast<int>(kChunk)) + ahead - whole * kCount;
-    const int64_t i = first - ahead + whole * kCount + lane;  // below 0 if not even the first word is a whole one
+    const int64_t i = first - ahead + whole * kCount + lane;  // of integers below 0 if not even one word is whole
     In element{};
     const bool exists = static_cast<int>(lane) < left && (!std::is_integral_v<Acc> || i >= 0);
     if (exists) element = *derived().at(row, i);
