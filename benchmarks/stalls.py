@@ -60,16 +60,8 @@ def main() -> int:
     if ncu is None or not torch.cuda.is_available():
         parser.error("needs ncu on the PATH, and a CUDA device")
     # ncu flushes the caches by itself; the clocks are left alone: locking them needs rights that the counters do not.
-    how = [
-        ncu,
-        "--clock-control",
-        "none",
-        "--kernel-name",
-        "regex:^sum_(warp|block|small_grid|grid)",
-        "--csv",
-        "--page",
-        "raw",
-    ]
+    kernels = "regex:^sum_(warp|block|small_grid|grid)"
+    how = [ncu, "--clock-control", "none", "--kernel-name", kernels, "--csv", "--page", "raw"]
     how += ["--print-units", "base", "--metrics", ",".join(COUNTERS.values())]
     run = subprocess.run([*how, sys.executable, __file__, "--workload"], capture_output=True, text=True, check=False)
     try:
