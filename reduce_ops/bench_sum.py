@@ -74,7 +74,7 @@ def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
     """
     first = dtype or torch.float32
     on_gpu = device.type == "cuda"
-    exponents, some = (range(6, 32), (12, 16, 20, 28)) if on_gpu else (range(6, 25, 2), (12, 20, 22))
+    exponents, some_powers = (range(6, 32), (12, 16, 20, 28)) if on_gpu else (range(6, 25, 2), (12, 20, 22))
     result = []
     for exponent in exponents:
         result.append(Case(2**exponent, first))
@@ -82,12 +82,12 @@ def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
     if dtype is None:
         most = 2 ** exponents[-1] * first.itemsize  # bytes
         for other in (*AT_EVERY_POWER, *AT_SOME_POWERS):
-            powers = exponents if on_gpu and other in AT_EVERY_POWER else some
+            powers = exponents if on_gpu and other in AT_EVERY_POWER else some_powers
             for exponent in powers:
                 if 2**exponent * other.itemsize > most:
                     break
                 result.append(Case(2**exponent, other))
-                if on_gpu and exponent in some:
+                if on_gpu and exponent in some_powers:
                     result += _neighbours(2**exponent, other, compiled=False)
     base = torch.empty(LAYOUT_N, dtype=first, device="meta")
     result += [Case(view(base).numel(), first, 0, layout, compiled=False) for layout, view in LAYOUTS.items()]

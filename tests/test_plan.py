@@ -182,8 +182,8 @@ def test_small_full_sums_take_one_block(n: int) -> None:
 @pytest.mark.parametrize(
     ("n", "threads", "segments"),
     [
-        *((2**14 + 1, 128, 5), (2**16, 128, 16), (2**17, 128, 32), (2**17 + 1, 256, 17)),
-        *((2**21, 256, 256), (2**21 + 1, 512, 129)),
+        *((2**14 + 1, 128, 5), (2**16, 128, 16), (2**16 + 1, 128, 17), (2**17, 128, 32)),
+        *((2**17 + 1, 256, 17), (2**21, 256, 256), (2**21 + 1, 512, 129)),
     ],
 )
 def test_middle_full_sums_take_few_small_blocks(n: int, threads: int, segments: int) -> None:

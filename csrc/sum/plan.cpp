@@ -166,8 +166,8 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     // (128, 8) 2.79, though in a row 1.56 and 1.32. Where it has more to do, a full one loses either way, and so is
     // three quarters full at most: of float8, to convert, 2^16 3.09 and 2.85, 1.94 and 1.39; of a shifted run of floats
     // of other than 4 bytes, to hand on, 2^13 float64 3.01 and 2.92, 1.86 and 1.53 (H200).
-    const bool has_more_to_do =
-        p.ordered && (p.element_size == 1 || (layout == Layout::shifted && p.element_size != 4));
+    const bool hands_on_more = layout == Layout::shifted && p.ordered && p.element_size != 4;
+    const bool has_more_to_do = are_float8(p.element_size, p.ordered) || hands_on_more;
     const int64_t most_of_a_block = has_more_to_do ? 3072 : 4096;
     for (const auto [threads, u] :
          {Shape{32, 1}, {32, 2}, {128, 1}, {256, 1}, {256, 2}, {256, 4}, {512, 4}, {1024, 4}}) {

@@ -187,14 +187,16 @@ constexpr bool knows_shift_of_little(int element_size, int accumulate_size, bool
   return ordered && element_size == accumulate_size && element_size >= 4;
 }
 
+/// Whether elements are floats of one byte, whose conversion is work beside loads and additions.
+constexpr bool are_float8(int element_size, bool ordered) { return ordered && element_size == 1; }
+
 /// grid_loads() of small blocks: 4 where a chunk is more than loads and additions, of a shifted run unless its shift is
 /// known (H200, by sum_grid, float32 in a row: 2^15 1.70 us, with 8 1.79; 2^16 1.73 and 1.79; 2^18 2.00 and 1.96), or
 /// of float8 (2^18 1.66 and 1.76). Of integers nothing is handed on: 2^20 int8, off by one, 1.93 us, with 4 1.99.
 constexpr int small_grid_loads(Layout layout, int element_size, int accumulate_size, bool ordered, bool one_output) {
-  const bool float8 = element_size == 1 && accumulate_size == 4;
   const bool hands_on = layout == Layout::shifted && ordered &&
                         !(one_output && knows_shift_of_little(element_size, accumulate_size, ordered));
-  return hands_on || float8 ? 4 : grid_loads(layout, accumulate_size);
+  return hands_on || are_float8(element_size, ordered) ? 4 : grid_loads(layout, accumulate_size);
 }
 
 /// Blocks of so many threads that an output has in sum_small_grid at most: what the lanes of the last one collect with
