@@ -129,6 +129,13 @@ def test_what_is_prefetched_is_read_after_the_wait(shape: tuple[int, ...], dim: 
     check(shape, lambda x: torch.ops.reduce._sum_as_on(x, dim, multiprocessors=1))
 
 
+def test_small_grids_that_prefetch_wait() -> None:
+    """By a plan for a GPU in between: a smaller one takes many tiles, and a larger one has room for all blocks."""
+    p = plan(torch.empty(16, 2**17, device="cuda"), 1, multiprocessors=16)
+    assert (p.prefetching > 0, p.tiles, p.segments, p.let_next) == (True, 1, 32, "at_start")
+    check((16, 2**17), lambda x: torch.ops.reduce._sum_as_on(x, 1, multiprocessors=16))
+
+
 @pytest.mark.parametrize("kind", EXACT)
 def test_exact_sums_wait_for_the_kernel_ahead(kind: str) -> None:
     shape, total = EXACT[kind]
