@@ -30,15 +30,6 @@ constexpr int kTilesAtOnce = kMaxTiles / kWarpSize;
 template <int kThreads, bool kBatched>
 constexpr int kMostSmallBlocks = most_small_blocks(kThreads, !kBatched);
 
-/// s[0..count), count <= kMost <= 32, as a tree, by one warp.
-template <int kMost, typename Acc>
-__device__ Acc fold_few(const Acc* s, unsigned count, unsigned lane) {
-  Acc sum = lane < count ? s[lane] : identity<Acc>();
-#pragma unroll
-  for (int mask = 1; mask < kMost; mask *= 2) sum += shuffle_xor(sum, mask);
-  return sum;
-}
-
 /// s[0..count), count <= kMost <= 32 * 32, as a tree. Called by the whole block after a barrier; warp 0 gets the
 /// result.
 template <int kMost, typename Acc>
@@ -57,7 +48,9 @@ __device__ Acc fold_shared(Acc* s, int count, unsigned lane, unsigned warp) {
     return fold_lanes(static_cast<int>(lane) < groups ? s[lane * kWarpSize] : identity<Acc>());
   }
   if (warp != 0) return identity<Acc>();
-  return fold_few<(kMost < kWarpSize ? kMost : kWarpSize)>(s, count, lane);
+  Acc sum = static_cast<int>(lane) < count ? s[lane] : identity<Acc>();
+  for (int mask = 1; mask < count; mask *= 2) sum += shuffle_xor(sum, mask);
+  return sum;
 }
 
 /// The sum of the slots from `first` up to `end`, but no more than kCount * 32, once all are there.
@@ -107,6 +100,15 @@ __device__ typename Source::Acc sum_chunk(const Source& source, const typename S
                                           int64_t n, unsigned lane) {
   if (n - first >= Source::kChunk + Source::kSlack) return source.chunk(row, first, n, lane);
   return first < n ? source.ragged_chunk(row, first, n, lane) : identity<typename Source::Acc>();
+}
+
+/// s[0..count), count <= kMost <= 32, as a tree, by one warp.
+template <int kMost, typename Acc>
+__device__ Acc fold_few(const Acc* s, unsigned count, unsigned lane) {
+  Acc sum = lane < count ? s[lane] : identity<Acc>();
+#pragma unroll
+  for (int mask = 1; mask < kMost; mask *= 2) sum += shuffle_xor(sum, mask);
+  return sum;
 }
 
 /// At most one chunk: one warp an output. n > 0. Where: Places or InPlace, of outputs that are many, here and below.
