@@ -7,8 +7,8 @@
 //
 // Why it is fast: in the middle of a launch every warp does nothing but load and fold, and at its end one barrier, one
 // published word and the collector's polls are left: up to 2^26 floats 0.6 us more than a kernel that only reads,
-// beyond up to 1.4 % (H200). What limits it: the memory; below some 2^20 elements the latency of a launch, of a load and
-// of that end.
+// beyond up to 1.4 % (H200). What limits it: the memory; below some 2^20 elements the latency of a launch, of a load
+// and of that end.
 
 #pragma once
 
