@@ -16,7 +16,7 @@ bench: build/.ready  ## time the ladder; ARGS="--help" lists the options
 
 # Two workers share two cores, and threads that spin while they wait for others would take half of them.
 test: build/.ready  ## run the tests; ARGS goes to pytest
-	@OMP_WAIT_POLICY=passive $(PY) -m pytest tests -n auto --dist loadfile $(ARGS)
+	@OMP_WAIT_POLICY=passive $(PY) -m pytest tests -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/.ready-dev  ## check formatting, style and types of all committed files
 	@$(PY) -m pre_commit run --all-files $(ARGS)

@@ -43,7 +43,12 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(trylast=True)  # behind -k and -m, or the one that stands for others might not be selected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without a GPU, one of each test that needs it is skipped and stands for the others, which are thousands."""
+    """Files with slow tests come first: else one worker ends with them while the other one has nothing to do.
+
+    Without a GPU, one of each test that needs it is skipped and stands for the others, which are thousands.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     if torch.cuda.is_available():
         return
     on_gpu: dict[str, list[pytest.Item]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 import reduce_ops
 from reduce_ops import LADDER
-from support import assert_same_bits, random_values, where_aot_inductor_works
+from support import assert_same_bits, random_values
 
 OPS = torch.ops.reduce
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
@@ -121,42 +120,6 @@ def test_vmap_grad_and_out_compile(device: torch.device) -> None:
     actual = torch.compile(function, fullgraph=True, backend="aot_eager")(x, out)
     for a, e in zip((*actual, out), (*function(x, expected_out), expected_out), strict=True):
         assert_same_bits(a, e)
-
-
-class Model(torch.nn.Module):
-    """What is exported: shared with examples/libtorch, which runs the package from C++."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.linear = torch.nn.Linear(20, 8)
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        y = self.linear(x)
-        # Not the default block size: PyTorch 2.11 cannot run a package in which an int is given its default.
-        return OPS.sum_v7(y, block_size=128), reduce_ops.sum(y * y, 0), OPS.block_sums_v6(y)
-
-
-def export_and_aot_inductor(folder: Path, device: torch.device) -> None:
-    model = Model().eval().to(device)
-    x = torch.randn(50, 20, device=device)
-    exported = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim("rows", min=50, max=10_000)},))
-    targets = {str(node.target) for node in exported.graph.nodes if node.op == "call_function"}
-    assert {"reduce.sum_v7.default", "reduce.sum.dim_IntList", "reduce.block_sums_v6.default"} <= targets
-    torch.export.save(exported, folder / "model.pt2")
-    loaded = torch.export.load(folder / "model.pt2").module()
-    package = torch._inductor.aoti_compile_and_package(exported, package_path=str(folder / "package.pt2"))
-    compiled = torch._inductor.aoti_load_package(package)
-    for rows in (50, 3000):
-        x = torch.randn(rows, 20, device=device)
-        for function in (loaded, compiled):
-            for actual, expected in zip(function(x), model(x), strict=True):
-                torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
-
-
-@needs_a_compiler
-def test_export_and_aot_inductor(tmp_path: Path, device: torch.device) -> None:
-    where_aot_inductor_works(export_and_aot_inductor, tmp_path, device)
 
 
 @pytest.mark.parametrize(
