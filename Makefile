@@ -14,7 +14,8 @@ help:  ## list the targets
 bench: build/.ready  ## time the ladder; ARGS="--help" lists the options
 	@$(PY) -m reduce_ops bench $(ARGS)
 
-# Two workers share two cores, and threads that spin while they wait for others would take half of them.
+# Two workers share two cores, and threads that spin while they wait for others would take half of them. Files stay in
+# the order of tests/conftest.py; pytest-xdist would have those of many tests first, however short these are.
 test: build/.ready  ## run the tests; ARGS goes to pytest
 	@OMP_WAIT_POLICY=passive $(PY) -m pytest tests -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 

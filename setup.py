@@ -109,7 +109,7 @@ def library(name: str, folder: str, *, cuda: bool, headers: Sequence[str] = ()) 
 
 
 def add_ninja_to_path() -> None:
-    """Finds PyPI's ninja also where its environment is not active; with no ninja at all, the build is just slower."""
+    """Finds a ninja that pip installed also where its environment is not active; without one builds are just slower."""
     if shutil.which("ninja") is None:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found = [Path(file.locate()) for file in metadata.files("ninja") or () if file.name == "ninja"]

@@ -50,11 +50,11 @@ PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.c
 def total(x: np.ndarray) -> int:
     """The sum of finite float64 in units.
 
-    Of fewer than 100, which is faster, one by one; else by exponents: each significand has 53 bits, added up as two
-    integers.
+    Fewer than 100 are added one by one, which is faster; more by exponents: each significand has 53 bits, added up as
+    two integers.
     """
     if len(x) < 100:
-        ratios = map(float.as_integer_ratio, x.tolist())  # of a power of two
+        ratios = map(float.as_integer_ratio, x.tolist())  # denominators are powers of two
         return sum(numerator << 1 - denominator.bit_length() - UNIT for numerator, denominator in ratios)
     fraction, exponent = np.frexp(x)
     significand = (fraction * 2.0**53).astype(np.int64)

@@ -132,6 +132,7 @@ def package_for(tmp_path_factory: pytest.TempPathFactory) -> Callable[[torch.dev
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs g++ for code on a CPU")
 def test_export_and_aot_inductor(package_for: Callable[[torch.device], Path], device: torch.device) -> None:
+    """What export_and_package() asserts holds."""
     assert package_for(device).is_file()
 
 
