@@ -7,6 +7,7 @@ import ctypes
 import importlib.util
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -80,6 +81,8 @@ SIZED = tuple((rung, block_size) for rung in LADDER for block_size in rung.block
 """Every rung with every block size it takes."""
 
 Dtype = torch.dtype | None
+
+needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs g++ for code on a CPU")
 
 each_rung = pytest.mark.parametrize("rung", LADDER, ids=lambda rung: f"v{rung.number}")
 each_sized_rung = pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,14 +10,12 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 import reduce_ops
 from reduce_ops import LADDER
-from support import assert_same_bits, random_values
+from support import assert_same_bits, needs_a_compiler, random_values
 
 OPS = torch.ops.reduce
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 """All that opcheck has."""
 Function = Callable[..., torch.Tensor]
-
-needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs g++ for code on a CPU")
 
 
 @pytest.fixture(autouse=True)

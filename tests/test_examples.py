@@ -16,7 +16,7 @@ import torch
 from torch.utils import cpp_extension
 
 import reduce_ops
-from support import where_aot_inductor_works
+from support import needs_a_compiler, where_aot_inductor_works
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = Path(reduce_ops.__file__).with_name("libreduce_ops.so")
@@ -92,9 +92,10 @@ class Model(torch.nn.Module):
         self.linear = torch.nn.Linear(20, 8)
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        y = self.linear(x)
+        y, z = self.linear(x), x * 3
         # Not the default block size: PyTorch 2.11 cannot run a package in which an int is given its default.
-        return torch.ops.reduce.sum_v7(y, block_size=128), reduce_ops.sum(y * y, 0), torch.ops.reduce.block_sums_v6(y)
+        sums = torch.ops.reduce.sum_v7(y, block_size=128), reduce_ops.sum(y * y, 0), torch.ops.reduce.block_sums_v6(y)
+        return *sums, torch.ops.reduce.sum_v6(z), reduce_ops.sum(z, 0), torch.ops.reduce.block_sums_v3(z)
 
 
 def export_and_package(folder: Path, device: torch.device) -> None:
@@ -130,7 +131,7 @@ def package_for(tmp_path_factory: pytest.TempPathFactory) -> Callable[[torch.dev
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs g++ for code on a CPU")
+@needs_a_compiler
 def test_export_and_aot_inductor(package_for: Callable[[torch.device], Path], device: torch.device) -> None:
     """What export_and_package() asserts holds."""
     assert package_for(device).is_file()
@@ -139,4 +140,6 @@ def test_export_and_aot_inductor(package_for: Callable[[torch.device], Path], de
 def test_a_package_from_cpp(programs: Path, package_for: Callable[[torch.device], Path]) -> None:
     output = run(programs / "package", LIBRARY, package_for(torch.device("cpu")), "300", "20")
     expected = [result.sum().item() for result in Model()(torch.ones(300, 20))]
-    assert [float(line) for line in output.split()] == pytest.approx(expected, rel=1e-4)
+    sums = [float(line) for line in output.split()]
+    assert sums == pytest.approx(expected, rel=1e-4)
+    assert sums[3:] == [18_000] * 3

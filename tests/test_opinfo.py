@@ -14,7 +14,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from oracle import canonical_sum
 from support import COMPLEX, DTYPES, FLOATS, assert_same_bits
 
-# PyTorch has none of these.
+# PyTorch has no samples of these.
 NOT_SAMPLED = (torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2, torch.complex32)
 SAMPLED = tuple(dtype for dtype in DTYPES if dtype not in NOT_SAMPLED)
 each_dtype = pytest.mark.parametrize("dtype", SAMPLED, ids=str)

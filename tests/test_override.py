@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 
@@ -12,7 +11,7 @@ from torch.nn import functional
 
 import reduce_ops
 from reduce_ops import override, override_aten, set_override_aten
-from support import assert_same_bits, random_values
+from support import assert_same_bits, needs_a_compiler, random_values
 
 ROWS, COLUMNS = 512, 300
 
@@ -176,7 +175,7 @@ def test_which_bits_of_a_training_are_equal(device: torch.device) -> None:
         torch.testing.assert_close(whole[name], plain[name], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs g++ for code on a CPU")
+@needs_a_compiler
 def test_compiled_functions_follow(device: torch.device) -> None:
     """Also one that was compiled before, and that is then used again after."""
 
