@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import runpy
 import shutil
 import sys
 from collections.abc import Sequence
@@ -38,17 +39,21 @@ HOST_FLAGS = [
 CXX_FLAGS = [STANDARD, "-O3", *HOST_FLAGS]
 
 
+def say(text: str) -> None:
+    print(f"reduce_ops: {text}", file=sys.stderr)
+
+
 def has_cuda_toolkit() -> bool:
-    """Says on stderr, in one line, why there is none."""
     home = cpp_extension.CUDA_HOME
+    return torch.version.cuda is not None and home is not None and Path(home, "bin", "nvcc").exists()
+
+
+def nvidia_package() -> Path | None:
+    """The folder with the CUDA runtime's headers and library that PyTorch's own packages bring, if they do."""
     if torch.version.cuda is None:
-        reason = "this PyTorch is without CUDA"
-    elif home is None or not Path(home, "bin", "nvcc").exists():
-        reason = "no CUDA toolkit found (nvcc on PATH, or CUDA_HOME)"
-    else:
-        return True
-    print(f"reduce_ops: CPU-only build: {reason}", file=sys.stderr)
-    return False
+        return None
+    folder = Path(torch.__file__).parent.parent / "nvidia" / f"cu{torch.version.cuda.split('.')[0]}"
+    return folder if (folder / "include/cuda_runtime_api.h").exists() else None
 
 
 def newer_cub() -> list[str]:
@@ -75,24 +80,42 @@ def schedule_library() -> Extension:
     )
 
 
-def library(name: str, folder: str, *, cuda: bool, headers: Sequence[str] = ()) -> Extension:
-    """All sources below `folder` as one shared library; *.cu and *_cuda.cpp are for CUDA builds only.
+GENERATED = Path("build/generated/device_sources.cpp")  # the headers of kernels, which are compiled at run time
+
+
+def write_device_sources() -> None:
+    """Run csrc/jit/embed.py."""
+    runpy.run_path("csrc/jit/embed.py")["write"](GENERATED)
+
+
+def library(name: str, folder: str, *, headers: Sequence[str] = ()) -> Extension:
+    """All sources below `folder` as one shared library: *_cuda.cpp with a CUDA runtime, *.cu with nvcc.
 
     headers: folders to look for headers in before those of the toolkit.
     """
+    cuda = with_toolkit or nvidia is not None
     files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
     sources = [f for f in files if f.suffix == ".cpp" and f != SCHEDULE and (cuda or not f.stem.endswith("_cuda"))]
-    if cuda:
+    if with_toolkit:
         sources += [f for f in files if f.suffix == ".cu"]
-    include_dirs = cpp_extension.include_paths("cuda" if cuda else "cpu")
+    depends = [f.as_posix() for f in files if f not in sources]  # so that a source archive has the headers
+    if cuda and folder == "csrc":
+        sources.append(GENERATED)
+    include_dirs = cpp_extension.include_paths("cuda" if with_toolkit else "cpu")
+    link_args: list[str] = []
+    if cuda and not with_toolkit:
+        include_dirs.append(str(nvidia / "include"))
+        runtime = next((nvidia / "lib").glob("libcudart.so.*"))
+        link_args = [f"-L{runtime.parent}", f"-l:{runtime.name}", "-lc10_cuda", "-ltorch_cuda"]
     # As system headers, those of PyTorch and CUDA stay out of -Wall -Wextra.
     system_headers = [f"-isystem{path}" for path in include_dirs]
-    make = cpp_extension.CUDAExtension if cuda else cpp_extension.CppExtension
+    make = cpp_extension.CUDAExtension if with_toolkit else cpp_extension.CppExtension
     return make(
         f"reduce_ops.{name}",
         [f.as_posix() for f in sources],
-        depends=[f.as_posix() for f in files if f not in sources],  # so that a source archive has the headers
+        depends=depends,
         include_dirs=[str(Path(d).resolve()) for d in ("csrc", folder, *headers)],
+        extra_link_args=link_args,
         extra_compile_args={
             # -fopenmp when compiling only: at::parallel_for is serial without it. Linking with it could bring a second
             # OpenMP runtime, deaf to torch.set_num_threads; unlinked, its symbols are found in the one PyTorch loaded.
@@ -118,16 +141,24 @@ def add_ninja_to_path() -> None:
 
 
 add_ninja_to_path()
-with_cuda = has_cuda_toolkit()
-if with_cuda and not torch.cuda.is_available():
-    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", DEFAULT_ARCHS)
+with_toolkit = has_cuda_toolkit()
+nvidia = nvidia_package()
+if with_toolkit:
+    if not torch.cuda.is_available():
+        os.environ.setdefault("TORCH_CUDA_ARCH_LIST", DEFAULT_ARCHS)
+elif nvidia is not None:
+    say("no CUDA toolkit found (nvcc on PATH, or CUDA_HOME): the ladder's kernels are compiled when they run, too")
+else:
+    reason = "this PyTorch is without CUDA" if torch.version.cuda is None else "no CUDA headers found"
+    say(f"CPU-only build: {reason}")
+write_device_sources()
 
 setup(
     license="Apache-2.0",
     ext_modules=[
         schedule_library(),
-        library("libreduce_ops", "csrc", cuda=with_cuda),
-        library("libreduce_ops_bench", "benchmarks/csrc", cuda=with_cuda, headers=newer_cub()),
+        library("libreduce_ops", "csrc"),
+        library("libreduce_ops_bench", "benchmarks/csrc", headers=newer_cub()),
     ],
     cmdclass={
         "build_ext": cpp_extension.BuildExtension.with_options(no_python_abi_suffix=True),

@@ -66,6 +66,15 @@ TORCH_LIBRARY(reduce, m) {
       "prefetching, str let_next, int[] ranges, int halo, int run, int shared, bool anywhere)");
   m.def("_cpu() -> (str capability, str reads)",
         [] { return std::tuple(std::string(capability(isa())), std::string(name_of(reads_best()))); });
+  m.def("_kernels(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors) -> str[]");
+  m.def("_exact_kernels() -> str[]");
+  m.def("_compile(str kernel, str architecture, str folder) -> (str path, int bytes, bool compiled)");
+  m.def("_find_kernel(str kernel, str architecture) -> (str path, int bytes, bool compiled)");
+  m.def("_compiler() -> str");      // the version of NVRTC, or nothing where there is none
+  m.def("_cache_folder() -> str");  // of compiled kernels
+  m.def("_sources() -> str");       // the hash of their sources, which is in the path of each
+  m.def("_kernel_counts() -> (int loaded, int compiled)");
+  m.def("_ladder_engine(bool always) -> bool");
   m.def("_sum_as_on(Tensor self, int[1]? dim=None, *, int multiprocessors) -> Tensor");
 
   m.def("sum_exact.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",

@@ -1,4 +1,4 @@
-"""The command line: ``python -m reduce_ops`` with ``bench``, ``explain`` or ``profile``."""
+"""The command line: ``python -m reduce_ops`` with ``bench``, ``explain``, ``profile``, ``compile`` or ``cache``."""
 
 import argparse
 import json
@@ -52,6 +52,15 @@ def _rung(text: str) -> Rung:
     if len(rungs) != 1:
         raise argparse.ArgumentTypeError(f"{text!r} is more than one rung")
     return rungs[0]
+
+
+def _architecture(text: str) -> str:
+    from reduce_ops.kernels import normalize_architecture
+
+    try:
+        return normalize_architecture(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _tensor(text: str) -> "torch.Tensor":
@@ -136,6 +145,33 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--rungs", type=_rungs, metavar="v0,v7", help="rungs (default all)", default=LADDER)
     profile.add_argument("--json", type=Path, metavar="FILE", help="also write the counters there")
     profile.set_defaults(run=_profile, parser=profile)
+
+    compile_ = commands.add_parser(
+        "compile",
+        help="compile the common kernels now, for GPUs that need not be at hand",
+        description="Kernels are compiled when a call first needs them, 0.1 to 1 s each, and kept on disk. This does "
+        "so beforehand. What is on disk already is not compiled again.",
+    )
+    compile_.add_argument(
+        "--arch",
+        type=_architecture,
+        nargs="+",
+        metavar="9.0",
+        help="compute capabilities (default: those of this machine's GPUs; without one 8.0 9.0 10.0 12.0)",
+    )
+    compile_.add_argument(
+        "--into",
+        type=Path,
+        metavar="DIR",
+        help="write them there: reduce_ops/kernels goes into wheels built afterwards",
+    )
+    compile_.set_defaults(run=_compile, parser=compile_)
+
+    cache = commands.add_parser(
+        "cache", help="show where compiled kernels are kept", description="$REDUCE_OPS_CACHE sets the folder."
+    )
+    cache.add_argument("--clear", action="store_true", help="remove them all")
+    cache.set_defaults(run=_cache, parser=cache)
     return parser
 
 
@@ -192,6 +228,58 @@ def _profile(options: argparse.Namespace) -> int:
         print(f"profile: {error}", file=sys.stderr)
         return 2
     _publish(profile.table(report), profile.as_json(report), options)
+    return 0
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
+def _compile(options: argparse.Namespace) -> int:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    from reduce_ops import kernels
+
+    console = Console(stderr=True)
+    columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        architectures = options.arch or kernels.architectures_at_hand()
+        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+            task = progress.add_task("compiling", total=None)
+            compiled = kernels.compile_common(
+                architectures, into=options.into, done=lambda _, total: progress.update(task, advance=1, total=total)
+            )
+    except kernels.CompileError as error:
+        print(f"compile: {error}", file=sys.stderr)
+        return 1
+    table = Table("architecture", "kernels", "compiled now", "seconds", "size")
+    for architecture in architectures:
+        those = [one for one in compiled if one.architecture == architecture]
+        new = [one for one in those if one.seconds > 0]
+        seconds = sum(one.seconds for one in new)
+        table.add_row(
+            architecture, f"{len(those)}", f"{len(new)}", f"{seconds:.1f}", _size(sum(o.bytes for o in those))
+        )
+    Console().print(table)
+    print(f"in {options.into or kernels.cache().folder}")
+    return 0
+
+
+def _cache(options: argparse.Namespace) -> int:
+    from reduce_ops import kernels
+
+    try:
+        found = kernels.cache()
+        if options.clear:
+            removed = kernels.clear_cache()
+            print(f"removed {removed} kernels, {_size(found.bytes)}, from {found.folder}")
+            return 0
+    except (kernels.CompileError, OSError) as error:
+        print(f"cache: {error}", file=sys.stderr)
+        return 1
+    stale = f", {found.stale} of them of other versions of the package" if found.stale else ""
+    architectures = f" for {', '.join(found.architectures)}" if found.architectures else ""
+    print(f"{found.folder}: {found.kernels} kernels{architectures}, {_size(found.bytes)}{stale}")
     return 0
 
 

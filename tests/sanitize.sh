@@ -6,10 +6,15 @@ cd "$(dirname "$0")/.."
 build=build/sanitizer
 mkdir -p "$build"
 
+# The engine, which compiles the kernels that a driver asks for.
+engine=("$build/device_sources.cpp" csrc/early_start_cuda.cpp csrc/jit/{cache,compiler,kernel,warn}_cuda.cpp)
+python3 csrc/jit/embed.py "${engine[0]}"
+
 # compile DRIVER SOURCE...
 compile() {
   echo "building $1" >&2
-  nvcc -std=c++20 -O3 -lineinfo -arch=native --threads 4 -Icsrc -o "$build/$1" "tests/sanitizer/$1.cu" "${@:2}"
+  nvcc -std=c++20 -O3 -lineinfo -arch=native -cudart shared --threads 4 -Icsrc -o "$build/$1" \
+    "tests/sanitizer/$1.cu" "${@:2}"
 }
 
 # under TOOL DRIVER LARGEST_N_FOR_RACECHECK: the tool reports nothing on the driver
@@ -67,11 +72,11 @@ check_that_racecheck_bites() {
   fi
 }
 
-check ladder_driver 70001 csrc/ladder/{ladder_kernels.cu,schedule.cpp} &
+check ladder_driver 70001 csrc/ladder/{ladder_kernels.cu,launch_cuda.cpp,schedule.cpp} "${engine[@]}" &
 checks=($!)
-check sum_driver 70001 csrc/sum/*.cu csrc/sum/plan.cpp &
+check sum_driver 70001 csrc/sum/{instance_cuda,launch_cuda,plan}.cpp "${engine[@]}" &
 checks+=($!)
-check exact_driver 16385 csrc/exact/{exact_kernels.cu,exact_plan.cpp} &
+check exact_driver 16385 csrc/exact/{launch_cuda,exact_plan}.cpp "${engine[@]}" &
 checks+=($!)
 check_that_racecheck_bites &
 checks+=($!)

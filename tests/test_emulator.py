@@ -1,7 +1,8 @@
-"""The kernels of csrc/sum on a CPU, lane by lane, under AddressSanitizer: what memcheck sees, where there is no GPU."""
+"""The kernels of csrc/device on a CPU, lane by lane, under AddressSanitizer: what memcheck sees, without a GPU."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -20,35 +21,59 @@ FLAGS = f"-std=c++20 -w -ffp-contract=off -fno-extern-tls-init {SANITIZE} -inclu
 # Kernels take longer to compile than to run: with -O0, and calls that check accesses instead of code around each, 39
 # seconds instead of 59, and all sums 11.
 OF_KERNELS = ["-O0", "--param", "asan-instrumentation-with-call-threshold=0"]
+LARGEST = "5001"  # elements of a sum
+
+
+def register(kernels: list[str]) -> str:
+    """Return the C++ file that makes kernels, each a header and an expression, known to the emulator."""
+    headers = sorted({kernel.partition(" ")[0] for kernel in kernels})
+    lines = [f'#include "{header}"' for header in headers] + ["using namespace reduce_ops;"]
+    for i, kernel in enumerate(kernels):
+        expression = kernel.partition(" ")[2]
+        lines.append(f"static void call_{i}(void** a) {{ emulator::call(&{expression}, a); }}")
+        lines.append(f'static const emulator::Registered registered_{i}("{expression}", &call_{i});')
+    return "\n".join(lines) + "\n"
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """tests/sanitizer/sum_driver.cu and the kernels, as C++."""
+    """tests/sanitizer/sum_driver.cu as C++, with the kernels that its sums take."""
     if cpp_extension.CUDA_HOME is None or shutil.which("g++") is None:
         pytest.skip("no g++, or no CUDA headers")
     folder = tmp_path_factory.mktemp("emulator")
     headers = [f"-I{path}" for path in (EMULATOR, CSRC, Path(cpp_extension.CUDA_HOME, "include"))]
-    kernels = EMULATOR / "kernels.cpp"
-    sources = [kernels, DRIVER, CSRC / "sum/plan.cpp", CSRC / "sum/sum_kernels.cu", EMULATOR / "emulator.cpp"]
+    sources = [DRIVER, CSRC / "sum/plan.cpp", CSRC / "sum/launch_cuda.cpp", CSRC / "sum/instance_cuda.cpp"]
+    sources.append(EMULATOR / "emulator.cpp")
 
     def compile_one(source: Path) -> Path:
         compiled = folder / f"{source.stem}.o"
-        how = OF_KERNELS if source == kernels else ["-O1"]
-        command = ["g++", *how, *FLAGS, *headers, source, "-o", compiled]
-        subprocess.run(command, check=True)
+        how = OF_KERNELS if source.parent == folder else ["-O1"]
+        subprocess.run(["g++", *how, *FLAGS, *headers, source, "-o", compiled], check=True)
         return compiled
 
+    def link(name: str, objects: list[Path]) -> Path:
+        program = folder / name
+        subprocess.run(["g++", SANITIZE, *objects, "-o", program], check=True)
+        return program
+
     with ThreadPoolExecutor(2) as pool:
-        compiled = list(pool.map(compile_one, sources))
-    program = folder / "sum_driver"
-    subprocess.run(["g++", SANITIZE, *compiled, "-o", program], check=True)
-    return program
+        objects = list(pool.map(compile_one, sources))
+        # Without a kernel the program tells which ones it needs; its sums are wrong then, which is of no account.
+        without = link("without_kernels", objects)
+        environment = os.environ | {"EMULATOR_LIST": "1"}
+        listed = subprocess.run([without, LARGEST], capture_output=True, text=True, check=False, env=environment)
+        kernels = sorted(line for line in listed.stdout.splitlines() if line.startswith("device/"))
+        assert len(kernels) > 100
+        files = [folder / f"kernels_{i}.cpp" for i in range(2)]
+        for i, file in enumerate(files):
+            file.write_text(register(kernels[i::2]), encoding="utf-8")
+        objects += pool.map(compile_one, files)
+    return link("sum_driver", objects)
 
 
 @pytest.mark.slow
 def test_every_family_on_a_cpu(driver: Path) -> None:
     """The bits of the tree, no access outside an allocation, and slots left empty: of up to 5001 elements a sum."""
-    done = subprocess.run([driver, "5001"], capture_output=True, text=True, check=False)
+    done = subprocess.run([driver, LARGEST], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     assert ", 0 wrong" in done.stdout

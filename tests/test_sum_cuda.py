@@ -188,8 +188,9 @@ def test_waits_for_the_current_stream_and_not_for_the_host() -> None:
     x = torch.zeros_like(values, device="cuda")
     filled = values.cuda()
     side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        reduce_ops.sum(x)  # its slots are there from now on
+    with torch.cuda.stream(side):  # slots and kernels are there from now on
+        reduce_ops.sum(x)
+        reduce_ops.sum(x[::3])
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:

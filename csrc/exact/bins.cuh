@@ -18,12 +18,9 @@
 
 #pragma once
 
-#include <cstdint>
-#include <type_traits>
-
-#include "exact/exact_kernels.h"
+#include "device/numeric.cuh"
+#include "exact/arguments.cuh"
 #include "exact/state.h"
-#include "numeric.cuh"
 
 namespace reduce_ops::exact {
 
@@ -155,7 +152,7 @@ struct BinsOf {
   using Type = FloatingBins<float, 64, 4, 11, -14>;
 };
 template <>
-struct BinsOf<__nv_bfloat16> {
+struct BinsOf<bfloat16> {
   using Type = FloatingBins<float, 64, 4, 8, -14>;
 };
 template <>

@@ -7,13 +7,10 @@
 
 #pragma once
 
-#include <cstdint>
-#include <type_traits>
-
+#include "device/numeric.cuh"
+#include "exact/arguments.cuh"
 #include "exact/bins.cuh"
-#include "exact/exact_kernels.h"
 #include "exact/state.h"
-#include "numeric.cuh"
 
 namespace reduce_ops::exact {
 
@@ -217,12 +214,12 @@ __device__ void write(const Result& result, int64_t index, const Digits<State>& 
     }
     case Type::float16: {
       const float x = rounded<State, float>(digits, kinds, Rounding::odd);
-      if (first) static_cast<__half*>(result.data)[index] = __float2half_rn(x);
+      if (first) static_cast<float16*>(result.data)[index] = convert<float16>(x);
       return;
     }
     default: {
       const float x = rounded<State, float>(digits, kinds, Rounding::odd);
-      if (first) static_cast<__nv_bfloat16*>(result.data)[index] = __float2bfloat16_rn(x);
+      if (first) static_cast<bfloat16*>(result.data)[index] = convert<bfloat16>(x);
     }
   }
 }

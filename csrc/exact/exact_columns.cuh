@@ -9,11 +9,9 @@
 
 #pragma once
 
-#include <cstdint>
-
-#include "early_start.cuh"
+#include "device/early_start.cuh"
+#include "exact/arguments.cuh"
 #include "exact/bins.cuh"
-#include "exact/exact_kernels.h"
 #include "exact/segments.cuh"
 
 namespace reduce_ops::exact {
@@ -27,6 +25,8 @@ __global__ void __launch_bounds__(all_column_warps(sizeof(In)) * kWarpSize, 1)
   using State = typename B::State;
   using Bin = typename B::Bin;
   using Element = typename B::Element;
+  static_assert(all_column_warps(sizeof(In)) <= 32, "the bins of so many add up without rounding");
+  static_assert(B::kBins * kWarpSize * sizeof(int64_t) == totals_bytes(sizeof(In)));
   extern __shared__ char memory[];
   __shared__ unsigned kinds_of_lane[kWarpSize];
   const int lane = threadIdx.x % kWarpSize;

@@ -12,6 +12,7 @@
 #include "exact/exact_kernels.h"
 #include "exact/exact_op.h"
 #include "sum/slots_cuda.h"
+#include "sum/strides.h"
 #include "sum_dtypes.h"
 
 namespace reduce_ops::exact {

@@ -10,15 +10,12 @@
 
 #pragma once
 
-#include <cstdint>
-#include <cstring>
-
-#include "early_start.cuh"
+#include "device/early_start.cuh"
+#include "device/fold.cuh"
+#include "device/ptx.cuh"
+#include "exact/arguments.cuh"
 #include "exact/bins.cuh"
-#include "exact/exact_kernels.h"
 #include "exact/segments.cuh"
-#include "sum/fold.cuh"
-#include "sum/ptx.cuh"
 
 namespace reduce_ops::exact {
 
@@ -28,6 +25,7 @@ class Warp {
  public:
   using B = Bins<In>;
   using Element = typename B::Element;
+  static_assert(B::kBytes == bins_bytes(sizeof(In)));
 
   /// memory: of the block; a warp has B::kBytes of it.
   __device__ explicit Warp(char* memory) : memory_(memory), first_(threadIdx.x / kWarpSize * B::kBytes) {}
@@ -132,7 +130,7 @@ __device__ void add_run(Warp<In>& warp, const In* row, int64_t n, unsigned numbe
   uint4 load[kLoads] = {};
   if (chunk < chunks) {
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) load[u] = sum::load_once(p + u * kWarpSize);
+    for (int u = 0; u < kLoads; ++u) load[u] = load_once(p + u * kWarpSize);
   }
   warp.clear();  // while the first loads are on their way
 
@@ -147,7 +145,7 @@ __device__ void add_run(Warp<In>& warp, const In* row, int64_t n, unsigned numbe
     uint4 left[kLoads] = {};
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) {
-      if (lane + u * kWarpSize < rest) left[u] = sum::load_once(behind + u * kWarpSize);
+      if (lane + u * kWarpSize < rest) left[u] = load_once(behind + u * kWarpSize);
     }
     if (lane < head) warp.add(convert<Element>(first));
     if (lane < tail) warp.add(convert<Element>(last));
@@ -165,7 +163,7 @@ __device__ void add_run(Warp<In>& warp, const In* row, int64_t n, unsigned numbe
     uint4 next[kLoads] = {};
     if (more) {
 #pragma unroll
-      for (int u = 0; u < kLoads; ++u) next[u] = sum::load_once(p + u * kWarpSize);
+      for (int u = 0; u < kLoads; ++u) next[u] = load_once(p + u * kWarpSize);
     }
     // Or ptxas puts these loads off until some of the additions are done (H200, float32 2^24: 20.4 us instead of 19.9;
     // bfloat16 2^24: 16.0 instead of 14.5; float64 2^27: 299 instead of 284).

@@ -4,11 +4,9 @@
 
 #pragma once
 
-#include <cstdint>
-
+#include "device/fold.cuh"
+#include "device/slots.cuh"
 #include "exact/digits.cuh"
-#include "sum/fold.cuh"
-#include "sum/slots.cuh"
 
 namespace reduce_ops::exact {
 

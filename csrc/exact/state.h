@@ -15,37 +15,30 @@
 
 #pragma once
 
-#include <cstdint>
-#include <cstring>
-
-#ifdef __CUDACC__
-#define REDUCE_OPS_ANYWHERE __host__ __device__
-#else
-#define REDUCE_OPS_ANYWHERE
-#endif
+#include "device/standard.cuh"
 
 namespace reduce_ops::exact {
 
 enum Word : int { kHeader, kNaNs, kPlusInfs, kMinusInfs, kOthers, kFirstLimb };
 
 constexpr int kLimbBits = 32;
-constexpr std::uint64_t kLimbMask = (std::uint64_t{1} << kLimbBits) - 1;
+constexpr uint64_t kLimbMask = (uint64_t{1} << kLimbBits) - 1;
 constexpr int kCountBits = 30;  // up to 2^30 fresh states may be added up
 
 /// Elements are sums of powers of two from 2^(kLowest_ + 1) to 2^(kBeyond - 1).
 template <int kTag_, int kLowest_, int kBeyond, int kLimbs_>
 struct Layout {
-  static constexpr std::int64_t kTag = kTag_;
+  static constexpr int64_t kTag = kTag_;
   static constexpr int kLowest = kLowest_;  // what exponent field 0 would be the exponent of
   static constexpr int kLimbs = kLimbs_;
   static constexpr int kWords = kFirstLimb + kLimbs;
-  static constexpr std::int64_t kOne = (kTag << 32) + 1;  // word 0 of a fresh state
+  static constexpr int64_t kOne = (kTag << 32) + 1;  // word 0 of a fresh state
 
   // 2^30 limbs of 32 bits, and carries in, stay below 2^63. The sum of 2^63 elements reaches 2^kBeyond times that, of
   // which the last limb holds what is left of the others: with the sign and 2^30 states that has to fit 64 bits too.
   static_assert(kLimbBits + kCountBits < 63);
   static_assert(kBeyond + 63 - (kLowest + kLimbBits * (kLimbs - 1)) + kCountBits < 63);
-  static_assert(kTag << kCountBits < std::int64_t{1} << 32);  // so that counts of different layouts cannot meet
+  static_assert(kTag << kCountBits < int64_t{1} << 32);  // so that counts of different layouts cannot meet
 };
 
 /// Of float32 and everything that it holds (float8, float16, bfloat16): m * 2^(e - 150) with e the exponent field, at
@@ -57,9 +50,9 @@ static_assert(Layout32::kWords == 16 && Layout64::kWords == 73);
 
 /// Of bool and integers: word 1 is the sum, which wraps as that of reduce::sum.
 struct LayoutInt {
-  static constexpr std::int64_t kTag = 3;
+  static constexpr int64_t kTag = 3;
   static constexpr int kWords = 2;
-  static constexpr std::int64_t kOne = (kTag << 32) + 1;
+  static constexpr int64_t kOne = (kTag << 32) + 1;
 };
 
 /// What there is among the elements of a tensor.
@@ -74,7 +67,7 @@ struct Kinds {
 
 /// Writes words 0 to 4 of the fresh state of a tensor that has elements.
 template <typename Layout>
-REDUCE_OPS_ANYWHERE inline void write_kinds(std::int64_t* words, Kinds kinds) {
+REDUCE_OPS_ANYWHERE inline void write_kinds(int64_t* words, Kinds kinds) {
   const bool nan = kinds.nan || (kinds.plus_inf && kinds.minus_inf);
   words[kHeader] = Layout::kOne;
   words[kNaNs] = nan;
@@ -85,24 +78,24 @@ REDUCE_OPS_ANYWHERE inline void write_kinds(std::int64_t* words, Kinds kinds) {
 
 /// Whether word 0 can be that of up to 2^30 states of this layout.
 template <typename Layout>
-REDUCE_OPS_ANYWHERE inline bool is_header(std::int64_t header) {
-  const std::uint64_t count = static_cast<std::uint64_t>(header) & kLimbMask;
-  const std::uint64_t of_so_many = count * static_cast<std::uint64_t>(Layout::kOne);  // wraps, as the sum did
-  return count <= std::uint64_t{1} << kCountBits && static_cast<std::uint64_t>(header) == of_so_many;
+REDUCE_OPS_ANYWHERE inline bool is_header(int64_t header) {
+  const uint64_t count = static_cast<uint64_t>(header) & kLimbMask;
+  const uint64_t of_so_many = count * static_cast<uint64_t>(Layout::kOne);  // wraps, as the sum did
+  return count <= uint64_t{1} << kCountBits && static_cast<uint64_t>(header) == of_so_many;
 }
 
 /// Resolves carries.
 template <typename Layout>
-inline void normalize(std::int64_t* limbs) {
+inline void normalize(int64_t* limbs) {
   for (int k = 0; k < Layout::kLimbs - 1; ++k) {
     limbs[k + 1] += limbs[k] >> kLimbBits;
-    limbs[k] &= static_cast<std::int64_t>(kLimbMask);
+    limbs[k] &= static_cast<int64_t>(kLimbMask);
   }
 }
 
 /// Makes words, of which limbs are there but may have carries left, the fresh state of a tensor that has elements.
 template <typename Layout>
-inline void write_fresh(std::int64_t* words, Kinds kinds) {
+inline void write_fresh(int64_t* words, Kinds kinds) {
   write_kinds<Layout>(words, kinds);
   normalize<Layout>(words + kFirstLimb);
   for (int k = kFirstLimb; kinds.special() && k < Layout::kWords; ++k) words[k] = 0;
@@ -110,13 +103,13 @@ inline void write_fresh(std::int64_t* words, Kinds kinds) {
 
 /// Adds value * 2^(lowest + position), without resolving carries; there must be two limbs above the one of `position`.
 /// It moves no limb by 2^32 or more, so 2^30 of it fit before normalize().
-inline void add_at(std::int64_t* limbs, std::int64_t value, int position) {
+inline void add_at(int64_t* limbs, int64_t value, int position) {
   const int k = position / kLimbBits;
   const int shift = position % kLimbBits;
-  const std::uint64_t low = (static_cast<std::uint64_t>(value) & kLimbMask) << shift;
-  const std::int64_t high = (value >> kLimbBits) * (std::int64_t{1} << shift) + static_cast<std::int64_t>(low >> 32);
-  limbs[k] += static_cast<std::int64_t>(low & kLimbMask);
-  limbs[k + 1] += high & static_cast<std::int64_t>(kLimbMask);
+  const uint64_t low = (static_cast<uint64_t>(value) & kLimbMask) << shift;
+  const int64_t high = (value >> kLimbBits) * (int64_t{1} << shift) + static_cast<int64_t>(low >> 32);
+  limbs[k] += static_cast<int64_t>(low & kLimbMask);
+  limbs[k + 1] += high & static_cast<int64_t>(kLimbMask);
   limbs[k + 2] += high >> kLimbBits;
 }
 
@@ -132,14 +125,14 @@ template <typename Float>
 struct Format;
 template <>
 struct Format<float> {
-  using Bits = std::uint32_t;
+  using Bits = uint32_t;
   static constexpr int kPrecision = 24;
   static constexpr int kLeastExponent = -126;
   static constexpr int kMostExponent = 127;
 };
 template <>
 struct Format<double> {
-  using Bits = std::uint64_t;
+  using Bits = uint64_t;
   static constexpr int kPrecision = 53;
   static constexpr int kLeastExponent = -1022;
   static constexpr int kMostExponent = 1023;
@@ -168,7 +161,7 @@ constexpr typename Format<Float>::Bits kQuietNaN = kInfinity<Float> | kInfinity<
 /// significand * 2^(exponent - 63), where bit 63 of the significand is set and the last one also stands for whatever
 /// lies below it.
 template <typename Float>
-REDUCE_OPS_ANYWHERE inline Float round_normalized(bool negative, std::uint64_t significand, int exponent,
+REDUCE_OPS_ANYWHERE inline Float round_normalized(bool negative, uint64_t significand, int exponent,
                                                   Rounding rounding) {
   using F = Format<Float>;
   using Bits = typename F::Bits;
@@ -177,9 +170,9 @@ REDUCE_OPS_ANYWHERE inline Float round_normalized(bool negative, std::uint64_t s
   }
   const int below = F::kLeastExponent > exponent ? F::kLeastExponent - exponent : 0;  // how far into the subnormals
   const int dropped = 64 - F::kPrecision + below;
-  const std::uint64_t kept = dropped < 64 ? significand >> dropped : 0;
-  const std::uint64_t rest = dropped <= 64 ? significand << (64 - dropped) : 1;  // as a fraction of the last kept bit
-  const std::uint64_t half = std::uint64_t{1} << 63;
+  const uint64_t kept = dropped < 64 ? significand >> dropped : 0;
+  const uint64_t rest = dropped <= 64 ? significand << (64 - dropped) : 1;  // as a fraction of the last kept bit
+  const uint64_t half = uint64_t{1} << 63;
   const bool up = rounding == Rounding::odd ? rest != 0 && kept % 2 == 0 : rest > half || (rest == half && kept % 2);
   // The leading bit of a normal number counts the exponent field up by one, and a carry out of the others once more.
   const int field = below > 0 ? 0 : exponent - F::kLeastExponent;
@@ -189,7 +182,7 @@ REDUCE_OPS_ANYWHERE inline Float round_normalized(bool negative, std::uint64_t s
 
 /// The value of limbs, rounded. Overwrites them.
 template <typename Layout, typename Float>
-inline Float round_limbs(std::int64_t* limbs, Rounding rounding) {
+inline Float round_limbs(int64_t* limbs, Rounding rounding) {
   constexpr int kLast = Layout::kLimbs - 1;
   normalize<Layout>(limbs);
   const bool negative = limbs[kLast] < 0;
@@ -201,12 +194,12 @@ inline Float round_limbs(std::int64_t* limbs, Rounding rounding) {
   while (top >= 0 && limbs[top] == 0) --top;
   if (top < 0) return 0;
   // The 64 bits from the leading one on. The last limb may have more than 32 itself.
-  const std::uint64_t high = static_cast<std::uint64_t>(limbs[top]);
-  const std::uint64_t middle = top > 0 ? static_cast<std::uint64_t>(limbs[top - 1]) : 0;
-  const std::uint64_t low = top > 1 ? static_cast<std::uint64_t>(limbs[top - 2]) : 0;
+  const uint64_t high = static_cast<uint64_t>(limbs[top]);
+  const uint64_t middle = top > 0 ? static_cast<uint64_t>(limbs[top - 1]) : 0;
+  const uint64_t low = top > 1 ? static_cast<uint64_t>(limbs[top - 2]) : 0;
   const int zeros = __builtin_clzll(high);
-  const std::uint64_t below = middle << 32 | low;  // the high limb's fraction
-  std::uint64_t significand = high << zeros;
+  const uint64_t below = middle << 32 | low;  // the high limb's fraction
+  uint64_t significand = high << zeros;
   if (zeros > 0) significand |= below >> (64 - zeros);
   bool more = zeros > 0 ? below << zeros != 0 : below != 0;
   for (int k = 0; k < top - 2; ++k) more |= limbs[k] != 0;
@@ -216,7 +209,7 @@ inline Float round_limbs(std::int64_t* limbs, Rounding rounding) {
 
 /// The value of a state, rounded. Overwrites its limbs; with a header of another layout it is NaN.
 template <typename Layout, typename Float>
-inline Float round_state(std::int64_t* words, Rounding rounding) {
+inline Float round_state(int64_t* words, Rounding rounding) {
   const bool plus = words[kPlusInfs] != 0, minus = words[kMinusInfs] != 0;
   if (words[kNaNs] != 0 || (plus && minus) || !is_header<Layout>(words[kHeader])) {
     return from_bits<Float>(kQuietNaN<Float>);

@@ -14,14 +14,14 @@ namespace {
 
 /// The device type behind each name of types.def.
 namespace device {
-using float16 = __half;
-using bfloat16 = __nv_bfloat16;
-using float32 = float;
-using float64 = double;
-using int32 = std::int32_t;
-using int64 = std::uint64_t;  // wraps by definition, where a signed overflow would be undefined
-using complex64 = Complex<float>;
-using complex128 = Complex<double>;
+using reduce_ops::bfloat16;
+using reduce_ops::complex128;
+using reduce_ops::complex64;
+using reduce_ops::float16;
+using reduce_ops::float32;
+using reduce_ops::float64;
+using reduce_ops::int32;
+using int64 = uint64;  // wraps by definition, where a signed overflow would be undefined
 }  // namespace device
 
 template <typename In, typename Out>
@@ -62,14 +62,16 @@ cudaError_t launch_typed(int version, const Pass& pass, cudaStream_t stream) {
   return cudaErrorInvalidValue;
 }
 
-}  // namespace
-
-cudaError_t launch(int version, const Pass& pass, cudaStream_t stream) {
+cudaError_t launch_compiled(int version, const Pass& pass, cudaStream_t stream) {
 #define PASS(in, acc, out)                                    \
   if (pass.a_type == Type::in && pass.sums_type == Type::out) \
     return launch_typed<device::in, device::acc, device::out>(version, pass, stream);
 #include "ladder/types.def"
   return cudaErrorInvalidValue;
 }
+
+}  // namespace
+
+const bool kCompiled = set_compiled(&launch_compiled);
 
 }  // namespace reduce_ops::ladder

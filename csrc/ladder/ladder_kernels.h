@@ -25,4 +25,12 @@ struct Pass {
 /// a pair of types.def, grid.threads one of the rung's block sizes; otherwise cudaErrorInvalidValue.
 cudaError_t launch(int version, const Pass& pass, cudaStream_t stream);
 
+/// The rungs as nvcc compiled them when the package was built (ladder_kernels.cu), where there was a CUDA toolkit.
+/// Where there was none they are compiled when they are first needed, like all other kernels, to the same bits.
+using LaunchRung = cudaError_t (*)(int version, const Pass& pass, cudaStream_t stream);
+bool set_compiled(LaunchRung launch);
+
+/// For tests of that: from now on every rung is compiled when it is needed. Returns whether it would have been anyway.
+bool use_engine(bool always);
+
 }  // namespace reduce_ops::ladder

@@ -8,8 +8,8 @@
 
 #pragma once
 
-#include "ladder/schedule.h"
-#include "numeric.cuh"
+#include "device/numeric.cuh"
+#include "ladder/limits.h"
 
 namespace reduce_ops::ladder {
 

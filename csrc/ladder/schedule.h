@@ -10,10 +10,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "ladder/limits.h"
+
 namespace reduce_ops::ladder {
 
-constexpr int kWarpSize = 32;
-constexpr int kBlockSize = 256;  // threads a block, unless the rung takes another block_size
 constexpr int kMaxBlockSize = 1024;
 constexpr int kManyBlocks = 1024;                     // v6, v7, v8 spread any input over at most this many blocks
 constexpr int64_t kMaxGrid = (int64_t{1} << 31) - 1;  // CUDA's limit on gridDim.x

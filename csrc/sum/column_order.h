@@ -14,34 +14,11 @@
 #include <cstdint>
 #include <utility>
 
+#include "device/arguments.cuh"
 #include "sum/plan.h"
 #include "sum/strides.h"
 
 namespace reduce_ops::sum {
-
-/// Columns count in the order in which they are taken.
-struct ColumnOrder {
-  int64_t count;    // those that are taken twice count twice
-  Strides columns;  // where they begin
-  Strides places;   // where their sums belong
-  Divisor turn;     // so many take the innermost dimension once, all of its chunks,
-  int64_t last;     // of which columns from here on are of the last chunk,
-  int64_t overlap;  // which begins so many columns earlier, to end with the dimension
-
-#ifdef __CUDACC__
-  __device__ int64_t offset(int64_t column) const { return columns.offset(column) - back(column, columns); }
-  __device__ int64_t place(int64_t column) const { return places.offset(column) - back(column, places); }
-
- private:
-  __device__ int64_t back(int64_t column, const Strides& s) const {
-    if (turn.value < count) {  // which is less than 2^31
-      const auto index = static_cast<uint32_t>(column);
-      column = index - turn.divide(index) * static_cast<uint32_t>(turn.value);
-    }
-    return column < last ? 0 : overlap * s.stride[0];
-  }
-#endif
-};
 
 /// In the order of memory, or by chunks of which the innermost dimension has one at least, and which take one dimension
 /// more.

@@ -12,8 +12,6 @@
 namespace reduce_ops::sum {
 namespace {
 
-constexpr int kWarpSize = 32;
-
 struct Shape {
   int threads;
   int loads;

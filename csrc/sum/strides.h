@@ -1,4 +1,5 @@
-// From the row-major index of an element to where it lies.
+// The strides of a tensor, on their way to a kernel (device/strides.cuh): merged, sorted, and with their divisions made
+// ready.
 
 #pragma once
 
@@ -7,128 +8,16 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "device/strides.cuh"
+
 namespace reduce_ops::sum {
 
-/// Dimensions that a kernel takes; a tensor with more that cannot be merged is copied first.
-constexpr int kMaxDims = 12;
-
-/// Division by a fixed number: one multiplication and a shift for 32-bit dividends below 2^31, as in "Division by
-/// Invariant Integers using Multiplication" (Granlund, Montgomery 1994); the plain 64-bit division beyond.
-struct Divisor {
-  int64_t value;
-  uint32_t multiplier;
-  uint32_t shift;
-
-  static Divisor of(int64_t value) {
-    Divisor d{value, 0,
-              static_cast<uint32_t>(std::min(static_cast<int>(std::bit_width(static_cast<uint64_t>(value - 1))), 31))};
-    d.multiplier = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << d.shift) - value)) / value + 1);
-    return d;
-  }
-
-#ifdef __CUDACC__
-  __device__ uint32_t divide(uint32_t dividend) const { return (__umulhi(dividend, multiplier) + dividend) >> shift; }
-#endif
-};
-
-struct Strides {
-  int dims;
-  bool small;                // fewer than 2^31 elements: 32-bit divisions will do
-  Divisor size[kMaxDims];    // innermost first; the outermost is not divided by
-  int64_t stride[kMaxDims];  // in elements
-
-#ifdef __CUDACC__
-  __device__ int64_t offset(int64_t index) const {
-    if (dims == 1) return index * stride[0];
-    return small ? offset_of_small(static_cast<uint32_t>(index)) : offset_of_large(index);
-  }
-
-  __device__ int64_t offset_of_small(uint32_t index) const {
-    uint32_t quotient = size[0].divide(index);
-    int64_t offset = (index - quotient * static_cast<uint32_t>(size[0].value)) * stride[0];
-#pragma unroll 1  // few sums have many dimensions, and every load of every kernel has this
-    for (int d = 1; d < dims - 1; ++d) {
-      index = quotient;
-      quotient = size[d].divide(index);
-      offset += (index - quotient * static_cast<uint32_t>(size[d].value)) * stride[d];
-    }
-    return offset + (dims > 1 ? quotient * stride[dims - 1] : 0);
-  }
-
-  /// Not inlined: a 64-bit division is some hundred instructions, which would crowd out the loops that ask for offsets.
-  __host__ __device__ __noinline__ int64_t offset_of_large(int64_t index) const {
-    int64_t offset = 0;
-    for (int d = 0; d < dims - 1; ++d) {
-      const int64_t quotient = index / size[d].value;
-      offset += (index - quotient * size[d].value) * stride[d];
-      index = quotient;
-    }
-    return offset + index * stride[dims - 1];
-  }
-
-  /// Where an index lies, then the one `step` further on, and so on: an addition, a second one where a turn of the
-  /// innermost dimension ends in between, and divisions only where more than that does.
-  class Cursor {
-   public:
-    __device__ Cursor(const Strides& strides, int64_t index) : strides_(strides), index_(index) { find(); }
-    __device__ int64_t offset() const { return offset_; }
-    /// Whether the next `count` indices, with this one, lie in one turn of the innermost dimension.
-    __device__ bool straight(int count) const { return left_ >= count; }
-    __device__ void next(int step) {
-      index_ += step;
-      left_ -= step;
-      offset_ += step * strides_.stride[0];
-      if (left_ > 0) return;
-      const int64_t size = strides_.size[0].value;
-      if (--turns_ > 0 && (left_ += static_cast<int>(size)) > 0) {
-        offset_ += strides_.stride[1] - size * strides_.stride[0];
-      } else {
-        find();
-      }
-    }
-
-   private:
-    __device__ void find() {
-      offset_ = strides_.offset(index_);
-      const int64_t turn = quotient(index_, strides_.size[0]);
-      left_ = until((turn + 1) * strides_.size[0].value, index_);
-      turns_ = 1;
-      if (strides_.dims == 1 || strides_.size[0].value > kMost) return;
-      turns_ = until((quotient(turn, strides_.size[1]) + 1) * strides_.size[1].value, turn);
-    }
-    __device__ int64_t quotient(int64_t index, const Divisor& size) const {
-      return strides_.small ? size.divide(static_cast<uint32_t>(index)) : index / size.value;
-    }
-    static __device__ int until(int64_t end, int64_t index) { return static_cast<int>(min(end - index, kMost)); }
-
-    static constexpr int64_t kMost = int64_t{1} << 30;
-
-    const Strides& strides_;
-    int64_t index_;
-    int left_;   // of this turn of the innermost dimension, at least
-    int turns_;  // of it, with this one, until the next dimension ends, at least
-    int64_t offset_;
-  };
-#endif
-};
-
-/// From the index of a row in the order of memory to that of its output.
-struct Places {
-  Strides strides;  // small, or of one dimension: every row is where it belongs
-
-#ifdef __CUDACC__
-  __device__ int64_t of(int64_t row) const {
-    return strides.dims == 1 ? row : strides.offset_of_small(static_cast<uint32_t>(row));
-  }
-#endif
-};
-
-/// The same where every row is where it belongs.
-struct InPlace {
-#ifdef __CUDACC__
-  __device__ int64_t of(int64_t row) const { return row; }
-#endif
-};
+inline Divisor Divisor::of(int64_t value) {
+  Divisor d{value, 0,
+            static_cast<uint32_t>(std::min(static_cast<int>(std::bit_width(static_cast<uint64_t>(value - 1))), 31))};
+  d.multiplier = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << d.shift) - value)) / value + 1);
+  return d;
+}
 
 /// Merges dimensions, innermost first, as far as their order allows: those that go on where the last one ends are one
 /// with it, and those of size 1 are none.
@@ -201,66 +90,29 @@ inline int64_t reach(const Strides& s) {
 /// Whether indices and offsets from the first element fit into 32 bits.
 inline bool has_32_bit_offsets(const Strides& s) { return s.small && reach(s) < int64_t{1} << 31; }
 
-/// Where an element lies, if they are in up to kDims dimensions and within 2^31: a division a turn, none of which waits
-/// for another. (With 64 bits and a loop over dimensions that are only known at run time, (64, 3, 225, 225) over
-/// dimensions 0, 2 and 3 took 27.0 us on an H200 instead of 14.3.)
 template <int kDims>
-struct Near {
-  int stride;                 // of the innermost dimension
-  Divisor length[kDims - 1];  // elements of a turn of the innermost dimension, of one of the inner two, ...
-  int jump[kDims - 1];        // from where such a turn ends to where the next one begins
-
-  explicit Near(const Strides& s) : stride(static_cast<int>(s.stride[0])) {
-    length[0] = s.size[0];
-    for (int d = 0; d < kDims - 1; ++d) {
-      const bool turns = d + 1 < s.dims;
-      if (d > 0) length[d] = turns ? Divisor::of(length[d - 1].value * s.size[d].value) : Divisor{1, 1, 0};
-      jump[d] = turns ? static_cast<int>(s.stride[d + 1] - s.size[d].value * s.stride[d]) : 0;
-    }
+Near<kDims>::Near(const Strides& s) : stride(static_cast<int>(s.stride[0])) {
+  length[0] = s.size[0];
+  for (int d = 0; d < kDims - 1; ++d) {
+    const bool turns = d + 1 < s.dims;
+    if (d > 0) length[d] = turns ? Divisor::of(length[d - 1].value * s.size[d].value) : Divisor{1, 1, 0};
+    jump[d] = turns ? static_cast<int>(s.stride[d + 1] - s.size[d].value * s.stride[d]) : 0;
   }
+}
 
-  static bool holds(const Strides& s) { return s.dims <= kDims && has_32_bit_offsets(s); }
+template <int kDims>
+bool Near<kDims>::holds(const Strides& s) {
+  return s.dims <= kDims && has_32_bit_offsets(s);
+}
 
-#ifdef __CUDACC__
-  __device__ int offset(uint32_t i) const {
-    uint32_t offset = i * stride;  // wraps on the way, as a jump may be longer than any offset
-#pragma unroll
-    for (int d = 0; d < kDims - 1; ++d) offset += length[d].divide(i) * jump[d];
-    return static_cast<int>(offset);
-  }
+inline NearStrides::NearStrides(const Strides& s) : few(Near<3>::holds(s)), in_few(s), in_more(s) {}
 
-  /// Whether elements [first, first + count) lie in one turn of the innermost dimension.
-  __device__ bool straight(uint32_t first, int count) const {
-    const auto turn = static_cast<uint32_t>(length[0].value);
-    return first - length[0].divide(first) * turn + count <= turn;
-  }
-#endif
-};
+inline AnyStrides::AnyStrides(const Strides& s) : NearStrides(s), near(Near<5>::holds(s)), far(s) {}
 
-/// The same in up to five dimensions, or with fewer divisions in up to three.
-struct NearStrides {
-  bool few;  // up to three
-  Near<3> in_few;
-  Near<5> in_more;
-
-  explicit NearStrides(const Strides& s) : few(Near<3>::holds(s)), in_few(s), in_more(s) {}
-
-#ifdef __CUDACC__
-  __device__ int offset(uint32_t i) const { return few ? in_few.offset(i) : in_more.offset(i); }
-#endif
-};
-
-/// The same of elements that lie anywhere, near or not.
-struct AnyStrides : NearStrides {
-  bool near;
-  Strides far;
-
-  explicit AnyStrides(const Strides& s) : NearStrides(s), near(Near<5>::holds(s)), far(s) {}
-
-#ifdef __CUDACC__
-  __device__ int64_t offset_of_small(uint32_t i) const { return near ? in_more.offset(i) : far.offset_of_small(i); }
-#endif
-};
+inline NearSteps::NearSteps(const Strides& s)
+    : Near(s),
+      left(static_cast<int>(kWarpSize % length[0].value)),
+      step(static_cast<int>(kWarpSize * s.stride[0] + kWarpSize / length[0].value * jump[0])) {}
 
 /// By which dimensions are ordered: how far apart their elements lie, those of stride 0, which are the same, farthest.
 inline uint64_t distance(int64_t stride) { return static_cast<uint64_t>(std::abs(stride)) - 1; }

@@ -1,5 +1,5 @@
-// The device language of CUDA on a CPU, as far as csrc/sum speaks it. Included ahead of a .cu file it lets a C++
-// compiler have it, with AddressSanitizer or without; tests/emulator/sum is searched before csrc.
+// The device language of CUDA on a CPU, as far as csrc/device speaks it. Included ahead of a kernel it lets a C++
+// compiler have it, with AddressSanitizer or without; tests/emulator is searched before csrc.
 //
 // Every lane of a block is a fiber, and blocks come one after the other. So barriers, shuffles and polls work, and what
 // shows is each index, each access and the tree; not races, the order of memory, or speed.
@@ -57,11 +57,23 @@ void wait_for_block();
 /// Runs a kernel: `body` once for each thread.
 void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& body);
 
-template <typename... Parameters, typename... Arguments>
-cudaError_t launch(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
-  run(config->gridDim, config->blockDim, config->dynamicSmemBytes, [&] { kernel(arguments...); });
-  return cudaSuccess;
+/// A kernel, called with what a launch points to.
+using Call = void (*)(void** arguments);
+
+template <typename... Parameters, size_t... kIndex>
+void call(void (*kernel)(Parameters...), void** arguments, std::index_sequence<kIndex...>) {
+  kernel(*static_cast<std::remove_const_t<Parameters>*>(arguments[kIndex])...);
 }
+
+template <typename... Parameters>
+void call(void (*kernel)(Parameters...), void** arguments) {
+  call(kernel, arguments, std::index_sequence_for<Parameters...>());
+}
+
+/// Makes kernels known by their expressions, as jit::Name has them. test_emulator.py writes the files that do so.
+struct Registered {
+  Registered(const char* expression, Call call);
+};
 
 /// Shows x to the warp, and calls use(value of) once all have shown theirs.
 template <typename T, typename Use>
@@ -99,23 +111,10 @@ auto exchange(T x, const Use& use) {
 #define __shared__ thread_local
 #define __CUDACC__ 1
 
-#define cudaLaunchKernelEx emulator::launch
-
 extern uint3 threadIdx;
 extern uint3 blockIdx;
 extern dim3 blockDim;
 extern dim3 gridDim;
-
-template <typename... Parameters>
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*)(Parameters...)) {
-  *attributes = {};
-  return cudaSuccess;
-}
-
-template <typename... Parameters>
-cudaError_t cudaFuncSetAttribute(void (*)(Parameters...), cudaFuncAttribute, int) {
-  return cudaSuccess;
-}
 
 // ---- its functions
 

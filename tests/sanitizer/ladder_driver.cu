@@ -3,14 +3,16 @@
 //
 //   ladder_driver [largest n]
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
+#include "device/numeric.cuh"
 #include "ladder/ladder_kernels.h"
-#include "numeric.cuh"
 
 namespace {
 
@@ -48,8 +50,10 @@ T rounded(int64_t n) {
   if constexpr (is_complex<T>) {
     using Part = decltype(T::real);
     return {static_cast<Part>(n), static_cast<Part>(-n)};
-  } else if constexpr (std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>) {
-    return T(static_cast<float>(n));
+  } else if constexpr (std::is_same_v<T, float16>) {
+    return {__half_raw(__float2half_rn(static_cast<float>(n))).x};
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
+    return {__nv_bfloat16_raw(__float2bfloat16_rn(static_cast<float>(n))).x};
   } else {
     return static_cast<T>(n);
   }
@@ -59,8 +63,10 @@ template <typename T>
 double as_double(T x) {
   if constexpr (is_complex<T>) {
     return x.real == -x.imag ? static_cast<double>(x.real) : -1;
-  } else if constexpr (std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>) {
-    return static_cast<double>(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<T, float16>) {
+    return __half2float(__half(__half_raw{x.bits}));
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
+    return __bfloat162float(__nv_bfloat16(__nv_bfloat16_raw{x.bits}));
   } else {
     return static_cast<double>(x);
   }
@@ -103,14 +109,14 @@ int run(const Rung& rung, int block_size, int64_t n, Type in_type, Type acc_type
 }
 
 namespace device {
-using float16 = __half;
-using bfloat16 = __nv_bfloat16;
-using float32 = float;
-using float64 = double;
-using int32 = std::int32_t;
-using int64 = std::uint64_t;
-using complex64 = Complex<float>;
-using complex128 = Complex<double>;
+using reduce_ops::bfloat16;
+using reduce_ops::complex128;
+using reduce_ops::complex64;
+using reduce_ops::float16;
+using reduce_ops::float32;
+using reduce_ops::float64;
+using reduce_ops::int32;
+using int64 = uint64;
 }  // namespace device
 
 }  // namespace

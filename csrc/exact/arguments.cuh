@@ -1,0 +1,51 @@
+// What kernels of exact sums are given, and the numbers that they share with plans. Plain C++.
+
+#pragma once
+
+#include "device/strides.cuh"
+#include "exact/state.h"
+#include "types.h"
+
+namespace reduce_ops::exact {
+
+/// Where results go. type: int64 for fresh states, or float64, float32, float16, bfloat16.
+struct Result {
+  void* data;
+  Type type;
+  Rounding rounding;  // odd: float32 only
+};
+
+/// What is summed: for each of the `outputs` indices of the kept dimensions, n elements, in any order.
+struct Problem {
+  int64_t outputs;
+  int64_t n;
+  sum::Strides kept;     // the smallest stride innermost
+  sum::Strides places;   // from an index of those to that of the output
+  sum::Strides reduced;  // the smallest stride innermost
+};
+
+/// Bytes of the bins of a warp (bins.cuh), and of the totals of bins for each lane of a block of columns.
+constexpr int bins_bytes(int element_size) { return element_size == 8 ? 17408 : element_size == 4 ? 4096 : 8192; }
+constexpr int totals_bytes(int element_size) { return element_size == 8 ? 17408 : element_size == 4 ? 4096 : 16384; }
+
+/// Elements that one block adds up at most, so that the total of a bin fits int64 (bins.cuh).
+constexpr int64_t max_elements_a_block(int element_size) { return int64_t{1} << (element_size == 4 ? 24 : 30); }
+
+/// Warps of a block of exact_run and exact_rows, at most, and such blocks that share a multiprocessor of an H200, as
+/// far as its shared memory and registers go. (2^28 float32, two blocks of 16: 241.6 us, three of 16 or six of 8: 275
+/// to 290; 2^27 float64, a block of 12: 334 us, three of 4: 372.)
+constexpr int run_warps(int element_size) { return element_size == 4 ? 16 : 12; }
+constexpr int run_blocks(int element_size) { return element_size == 8 ? 1 : 2; }
+
+/// Warps of a block of exact_columns, at most: where several blocks share a multiprocessor, and where one has it to
+/// itself. (H200, float32, 1024 x 2^18 over dimension 0, us: 8 warps 425, 32 warps 739; 2^22 x 8: 32 warps 51, 8 115.)
+constexpr int column_warps(int element_size) { return element_size == 8 ? 4 : element_size == 4 ? 8 : 6; }
+constexpr int all_column_warps(int element_size) { return element_size == 8 ? 10 : element_size == 4 ? 32 : 24; }
+
+constexpr int kRoundThreads = 128;  // a block of exact_round
+constexpr int kRowLoads = 4;        // of exact_rows, as of exact_run where n is large
+constexpr int kColumnLoads = 8;     // single elements that a lane has in flight
+constexpr int kSlotsAtOnce = 9;     // that a lane polls: 16 warps have the segments of 288 blocks of float32 in flight
+constexpr int kStaticBytes = 1024;  // of shared memory that a block has beside its bins, and more than it needs
+
+}  // namespace reduce_ops::exact
