@@ -1,9 +1,13 @@
-"""Fills in README.md and docs/*.md from committed results and sources: ``benchmarks/update_readme.py [--check]``.
+"""Fills in README.md and the pages of docs/ from committed results and sources.
+
+Usage: ``benchmarks/update_readme.py [--check]``
 
 What is filled in stands between a line that says what, and ``<!-- end -->``:
 
     <!-- table: FILE -->                what ``bench --json``, ``profile --json`` or another benchmark wrote, as a table
-    <!-- claims: FILE -->               what ``profile --json`` counted of what goes around about the ladder
+    <!-- table: FILE | PART -->         a part of it: one dtype or "dtypes" of ``bench sum``; "groups" or one group of
+                                        ``bench dims``; one kind or "all" of random_layouts.py
+    <!-- claims: FILE -->               what ``profile --json`` counted of common claims about the ladder
     <!-- gain: FILE sum_vN -->          one rung of ``bench --json``, as a sentence
     <!-- sum: FILE -->                  what ``bench sum --json`` says of the full sum, as a sentence
     <!-- shares: FILE -->               what it says of how fast much data is read, as a sentence
@@ -49,27 +53,63 @@ def ladder_table(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def sum_table(report: dict[str, Any]) -> str:
-    """Return the Markdown table of the race of sum: aligned powers of four."""
-    names = list(dict.fromkeys(name for row in report["rows"] for name in row["seconds"]))
+def power_of_two(n: int) -> int | None:
+    """Return the exponent of n, or None if n is no power of two."""
+    return n.bit_length() - 1 if n & (n - 1) == 0 else None
+
+
+def over_fastest_peer(seconds: dict[str, float]) -> float:
+    """Return how many times as fast as the fastest contender ``reduce.sum`` is."""
+    peers = [time for name, time in seconds.items() if name not in ("reduce.sum", "read only")]
+    return min(peers) / seconds["reduce.sum"]
+
+
+def sum_table(report: dict[str, Any], part: str = "") -> str:
+    """Return the Markdown table of the race of sum: aligned powers of four, of all dtypes or of the one named.
+
+    The part "dtypes" is another table: the speed beside the fastest peer at the powers that every dtype was raced at.
+    """
+    rows = report["rows"]
+    names = list(dict.fromkeys(name for row in rows for name in row["seconds"]))
+    if part == "dtypes":
+        lines = dtypes_table(rows)
+    else:
+        lines = times_table([row for row in rows if part in ("", row["dtype"])], names)
+    return "\n".join([*lines, "", f"{versions(report['environment'])}."]) + "\n"
+
+
+def times_table(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
+    """Return the lines of a Markdown table: what the contenders take for aligned powers of four and other layouts."""
     lines = [
         f"| dtype | elements | {' | '.join(names)} | speed of the fastest peer |",
         "|---|--:" + "|--:" * len(names) + "|--:|",
     ]
-    for row in report["rows"]:
-        exponent = row["n"].bit_length() - 1
+    for row in rows:
+        exponent = power_of_two(row["n"])
         if row["layout"] != "contiguous":
             elements = f"{row['layout']}, {row['n']:,}"
-        elif row["offset"] or row["n"] != 2**exponent or exponent % 2:
+        elif row["offset"] or exponent is None or exponent % 2:
             continue
         else:
             elements = f"2^{exponent}"
         seconds = row["seconds"]
-        peer = min(time for name, time in seconds.items() if name not in ("reduce.sum", "read only"))
         times = " | ".join(f"{seconds[name] * 1e6:.2f}" if name in seconds else "" for name in names)
-        lines.append(f"| {row['dtype']} | {elements} | {times} | {peer / seconds['reduce.sum']:.2f} x |")
-    lines += ["", f"{versions(report['environment'])}."]
-    return "\n".join(lines) + "\n"
+        lines.append(f"| {row['dtype']} | {elements} | {times} | {over_fastest_peer(seconds):.2f} x |")
+    return lines
+
+
+def dtypes_table(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a Markdown table: each dtype's speed beside the fastest peer, at the powers that all have."""
+    speeds: dict[str, dict[int, float]] = {}
+    for row in rows:
+        exponent = power_of_two(row["n"])
+        if row["layout"] == "contiguous" and not row["offset"] and exponent is not None:
+            speeds.setdefault(row["dtype"], {})[exponent] = over_fastest_peer(row["seconds"])
+    shared = sorted(set.intersection(*(set(powers) for powers in speeds.values())))
+    lines = [f"| dtype | {' | '.join(f'2^{exponent}' for exponent in shared)} |", "|---|" + "--:|" * len(shared)]
+    for dtype, powers in speeds.items():
+        lines.append(f"| {dtype} | {' | '.join(f'{powers[exponent]:.2f} x' for exponent in shared)} |")
+    return lines
 
 
 def shapes_table(rows: list[dict[str, Any]]) -> list[str]:
@@ -93,20 +133,32 @@ def shapes_table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def dims_table(report: dict[str, Any]) -> str:
-    """Return the Markdown tables of the race along dimensions: the groups, the shapes of the list, and layouts."""
-    lines = [
+def dims_table(report: dict[str, Any], part: str = "") -> str:
+    """Return the Markdown tables of the race along dimensions: the groups, the shapes of the list, and layouts.
+
+    The part "groups" is the first of these tables; the name of a group is the table of its shapes.
+    """
+    groups = [
         "| group | shapes | speed of the fastest peer | lowest | more than 1 % ahead | speed of `torch.sum` |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     for group in report["groups"]:
-        lines.append(
+        groups.append(
             f"| {group['name']} | {group['rows']} | {group['over_fastest_peer']:.3f} x | {group['least']:.3f} x "
             f"| {group['ahead']} | {group['over_torch_sum']:.2f} x |"
         )
-    for group in ("list", "layouts"):
-        lines += ["", *shapes_table([row for row in report["rows"] if row["group"] == group])]
-    lines += ["", f"Geometric means over the shapes of a group; times in us. {versions(report['environment'])}."]
+
+    def shapes(group: str) -> list[str]:
+        return shapes_table([row for row in report["rows"] if row["group"] == group])
+
+    if part == "groups":
+        lines, meaning = groups, "Geometric means over the shapes of a group."
+    elif part:
+        lines, meaning = shapes(part), "Times in us."
+    else:
+        lines = [*groups, "", *shapes("list"), "", *shapes("layouts")]
+        meaning = "Geometric means over the shapes of a group; times in us."
+    lines = [*lines, "", f"{meaning} {versions(report['environment'])}."]
     return "\n".join(lines) + "\n"
 
 
@@ -197,8 +249,11 @@ def stalls_table(report: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"{versions(report['environment'])}."]) + "\n"
 
 
-def random_table(report: dict[str, Any]) -> str:
-    """Return the Markdown table of random layouts, a line for each kind of kernel or of conversion, the worst first."""
+def random_table(report: dict[str, Any], part: str = "") -> str:
+    """Return the Markdown table of random layouts, a line for each kind of kernel or of conversion, the worst first.
+
+    A part is one of these lines, or the one that is called "all".
+    """
     heading = "dtypes" if report["converting"] else "kernels"
     lines = [
         f"| {heading} | layouts | speed of `torch.sum` | under half of it |",
@@ -206,6 +261,8 @@ def random_table(report: dict[str, Any]) -> str:
     ]
     kinds = sorted(report[heading], key=lambda kind: -kind["under_half"] / kind["layouts"])
     for kind in [*kinds, {"name": "all"} | {key: report[key] for key in ("layouts", "geometric_mean", "under_half")}]:
+        if part and kind["name"] != part:
+            continue
         lines.append(
             f"| {kind['name']} | {kind['layouts']:,} | {kind['geometric_mean']:.2f} x | {kind['under_half']:,} |"
         )
@@ -333,10 +390,14 @@ def load(file: str) -> dict[str, Any]:
     return json.loads((ROOT / file).read_text())
 
 
-def table(file: str) -> str:
-    """Return the table for one file of results."""
+def table(argument: str) -> str:
+    """Return the table for one file of results, or a part of it: ``FILE`` or ``FILE | PART``."""
+    file, *part = argument.split(" | ")
     report = load(file)
-    return TABLES[report["benchmark"]](report)
+    text: str = TABLES[report["benchmark"]](report, *part)
+    if sum(line.startswith("|") for line in text.splitlines()) < 3:
+        raise ValueError(f"{file} has no rows of {' | '.join(part)!r}")
+    return text
 
 
 def gain(argument: str) -> str:
@@ -516,7 +577,7 @@ def main() -> int:
     check = parser.parse_args().check
 
     stale = []
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         old = path.read_text()
         new = BLOCK.sub(lambda m: m[1] + FILL[m[2]](m[3]) + m[4], old)
         if new != old:
