@@ -1,11 +1,12 @@
-"""The command line: ``python -m reduce_ops`` with ``bench``, ``explain``, ``profile``, ``compile`` or ``cache``."""
+"""The command line of the package: ``python -m reduce_ops --help`` lists its commands."""
 
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,12 @@ def _tensor(text: str) -> "torch.Tensor":
         return read_tensor(Path(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _device_name(text: str) -> str:
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a device; accepted are cpu, cuda and cuda:N")
+    return text
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
@@ -172,6 +179,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     cache.add_argument("--clear", action="store_true", help="remove them all")
     cache.set_defaults(run=_cache, parser=cache)
+
+    verify = commands.add_parser(
+        "verify",
+        help="check that sums have their bits on this machine",
+        description="Computes the cases of order 1 (docs/order.md) on the GPUs, and on the CPU with each instruction "
+        "set that it has, and compares hashes of the results. Exits with 1 where one differs.",
+    )
+    verify.add_argument(
+        "--device",
+        type=_device_name,
+        nargs="+",
+        metavar="DEVICE",
+        help="cpu, cuda (all of them) or cuda:N (default: cpu and, where there is one, cuda)",
+    )
+    verify.add_argument("--cases", type=Path, metavar="FILE", help="another file of cases")
+    verify.set_defaults(run=_verify, parser=verify)
     return parser
 
 
@@ -281,6 +304,29 @@ def _cache(options: argparse.Namespace) -> int:
     architectures = f" for {', '.join(found.architectures)}" if found.architectures else ""
     print(f"{found.folder}: {found.kernels} kernels{architectures}, {_size(found.bytes)}{stale}")
     return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from reduce_ops import verify
+
+    parser: argparse.ArgumentParser = options.parser
+    file: Path = options.cases or verify.FILE
+    try:
+        devices = verify.devices(options.device)
+    except verify.VerifyError as error:
+        parser.error(f"argument --device: {error}")
+    try:
+        with Console(stderr=True).status("checking") if sys.stderr.isatty() else nullcontext():
+            checks = verify.run(file, devices)
+    except verify.VerifyError as error:
+        parser.error(f"argument --cases: {error}")
+    _print(verify.table(checks, file))
+    if not options.device and (reason := verify.why_no_gpu()):
+        print(f"cuda: skipped, {reason}")
+    failures = [check for check in checks if check.passed < check.cases]
+    for check in failures:
+        print(check.explain(), file=sys.stderr)
+    return 1 if failures else 0
 
 
 @contextmanager
@@ -411,11 +457,13 @@ def _bench_over_cases(options: argparse.Namespace) -> int:
     return 0
 
 
-def _publish(table: Table, figures: dict[str, Any], options: argparse.Namespace) -> None:
+def _print(table: Table) -> None:
     console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
-    console.print(table)
+    (console if console.is_terminal else Console(width=160)).print(table)
+
+
+def _publish(table: Table, figures: dict[str, Any], options: argparse.Namespace) -> None:
+    _print(table)
     if options.json:
         with _writing(options.parser, "--json"), replacing(options.json) as new:
             new.write_text(json.dumps(figures, indent=2) + "\n")

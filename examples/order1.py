@@ -1,0 +1,123 @@
+"""Order 1 in NumPy: computes the hash of every case of reduce_ops/order1.json, and prints what differs.
+
+    python examples/order1.py [FILE]
+
+docs/order.md specifies the sums and the file. Nothing of reduce_ops is used here, so that it can be checked against
+this. NumPy has neither bfloat16 nor float8: they are widened and rounded by way of their bits.
+"""
+
+import functools
+import hashlib
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+COMPONENT = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+LARGEST = {"bfloat16": 0x7F7F, "float8_e5m2": 0x7B, "float8_e4m3fn": 0x7E}  # the finite ones of those NumPy lacks
+
+
+def codes(n: int, dtype: str, case: dict[str, Any], formats: dict[str, Any]) -> np.ndarray:
+    """The bits of components 0 to n - 1."""
+    i = np.arange(n, dtype=np.uint64)
+    period = case.get("period", n + 1)
+    odd = i // period % 2
+    z = (i - odd * period + 1) * 0x9E3779B97F4A7C15
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB
+    z = z ^ (z >> 31)
+    if dtype not in formats:
+        return (z & 1 if dtype == "bool" else z).astype(f"u{np.dtype(dtype).itemsize}")
+    bits, mantissa, (first, count), special = (
+        formats[dtype][key] for key in ("bits", "mantissa", "exponents", "special")
+    )
+    sign, fraction = z >> 63 << (bits - 1), z & ((1 << mantissa) - 1)
+    mixed = sign | (first + (z >> 52 & 0x7FF) % count << mantissa) | fraction
+    picked = np.array([int(code, 16) for code in special], np.uint64)[(z >> 36) % len(special)]
+    code = {
+        "mixed": mixed,
+        "special": np.where(z >> 32 & 15, mixed, picked),
+        "subnormal": sign | fraction,
+        "minus zero": z & 0 | 1 << (bits - 1),
+    }[case.get("values", "mixed")]
+    return (code ^ odd << (bits - 1)).astype(f"u{bits // 8}")
+
+
+def widen(code: np.ndarray, dtype: str) -> np.ndarray:
+    """The values of these bits, exactly."""
+    if dtype == "bfloat16":  # the upper half of a float32
+        return (code.astype(np.uint32) << 16).view(np.float32)
+    if dtype == "float8_e5m2":  # the upper half of a float16
+        return (code.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
+    if dtype == "float8_e4m3fn":  # the fields of a float16, whose exponents mean 2^8 times less
+        half = (code & 0x80).astype(np.uint16) << 8 | (code & 0x7F).astype(np.uint16) << 7
+        return np.where(code & 0x7F == 0x7F, np.float32(np.nan), half.view(np.float16).astype(np.float32) * 256)
+    return code.view(dtype)
+
+
+def narrow(x: np.ndarray, dtype: str) -> np.ndarray:
+    """The bits of x in this dtype: rounded to nearest even, by way of float32 to 16 and to 8 bits; integers wrap."""
+    if dtype in ("float16", *LARGEST):
+        x = x.astype(np.float32)
+    if dtype not in LARGEST:
+        x = x != 0 if dtype == "bool" else x.astype(dtype)
+        return x.view(f"u{x.itemsize}")
+    unsigned, sign = (np.uint16, 0x8000) if dtype == "bfloat16" else (np.uint8, 0x80)
+    finite = widen(np.arange(LARGEST[dtype] + 1, dtype=unsigned), dtype).astype(np.float64)
+    halfway = (finite + np.append(finite[1:], 2 * finite[-1] - finite[-2])) / 2  # between each of them and the next one
+    low, high = (np.searchsorted(halfway, abs(x).astype(np.float64), side) for side in ("left", "right"))
+    nearest = np.where(low % 2 == 0, low, high) + sign * np.signbit(x)  # which differ if x is halfway
+    return np.where(np.isnan(x), sign - 1, nearest).astype(unsigned)
+
+
+def tree_sum(x: np.ndarray) -> np.ndarray:
+    """Along the first dimension."""
+    while len(x) > 1:
+        even = len(x) // 2 * 2
+        x = np.concatenate([x[0:even:2] + x[1:even:2], x[even:]])
+    return x[0] if len(x) else np.zeros(x.shape[1:], x.dtype)
+
+
+def sum_hash(case: dict[str, Any], formats: dict[str, Any]) -> str:
+    dtype, size = case["dtype"], case["size"]
+    part, parts = COMPONENT.get(dtype, dtype), 2 if dtype in COMPONENT else 1
+    reduced = sorted(case.get("dim", range(len(size))))
+    kept = [d for d in range(len(size)) if d not in reduced]
+    steps = [np.arange(n) * step for n, step in zip(size, case["stride"], strict=True)]
+    index = np.asarray(functools.reduce(np.add.outer, steps, case.get("offset", 0)))
+    length = int(index.max()) + 1 if index.size else 0
+    x = widen(codes(length * parts, part, case, formats), part).reshape(length, parts)[index.transpose(reduced + kept)]
+    if "to" in case:
+        if case["to"] in COMPONENT and parts == 1:
+            x, parts = np.concatenate([x, np.zeros_like(x)], axis=-1), 2
+        part = COMPONENT.get(case["to"], case["to"])
+        x = widen(narrow(x, part), part)
+    accumulate = "float64" if part == "float64" else "float32" if "float" in part else "int64"
+    n, outputs = (math.prod(size[d] for d in dims) for dims in (reduced, kept))
+    total = tree_sum(x.reshape(n, outputs * parts).astype(accumulate))
+    result = part if "to" in case or ("float" in part and "float8" not in part) else accumulate
+    code = narrow(total, result)
+    if result in formats:
+        code[np.isnan(widen(code, result))] = int(formats[result]["nan"], 16)
+    return hashlib.sha256(code.astype(code.dtype.newbyteorder("<")).tobytes()).hexdigest()[:16]
+
+
+def main() -> int:
+    file = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "reduce_ops" / "order1.json"
+    document = json.loads(file.read_text())
+    different = 0
+    for case in document["cases"]:
+        hashed = sum_hash(case, document["formats"])
+        if hashed != case["hash"]:
+            different += 1
+            print(f"{json.dumps(case)}: computed {hashed}")
+    print(f"{len(document['cases'])} cases, of which {different} differ")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    sys.exit(main())

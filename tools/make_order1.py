@@ -1,0 +1,246 @@
+"""Writes reduce_ops/order1.json: the cases of `python -m reduce_ops verify`, and the hashes of their results.
+
+    python tools/make_order1.py
+
+The hashes are those of examples/order1.py, which is NumPy, so that no error of a kernel of this package can get into
+the file. Cases may be added. One that stands in the file keeps its hash for ever: another hash is another order.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE = ROOT / "reduce_ops" / "order1.json"
+
+Case = dict[str, Any]
+
+# exponents: the lowest biased exponent of "mixed" values, and how many there are from there on; enough for rounding to
+# show. Three of float16's largest ones have a finite sum. special: NaN quiet and signalling, both
+# infinities, both zeros, the smallest subnormal number, the largest one negated, the smallest normal one, the largest
+# finite one and its negative; float8_e4m3fn has one NaN and no infinity.
+FORMATS: dict[str, Case] = {
+    "float8_e4m3fn": {"bits": 8, "mantissa": 3, "exponents": [1, 14], "nan": "7f"},
+    "float8_e5m2": {"bits": 8, "mantissa": 2, "exponents": [1, 26], "nan": "7e"},
+    "float16": {"bits": 16, "mantissa": 10, "exponents": [1, 28], "nan": "7e00"},
+    "bfloat16": {"bits": 16, "mantissa": 7, "exponents": [107, 40], "nan": "7fc0"},
+    "float32": {"bits": 32, "mantissa": 23, "exponents": [115, 24], "nan": "7fc00000"},
+    "float64": {"bits": 64, "mantissa": 52, "exponents": [1011, 24], "nan": "7ff8000000000000"},
+}
+SPECIAL = {
+    "float8_e4m3fn": "7f ff 80 00 01 87 08 7e fe",
+    "float8_e5m2": "7e 7d 7c fc 80 00 01 83 04 7b fb",
+    "float16": "7e00 7c01 7c00 fc00 8000 0000 0001 83ff 0400 7bff fbff",
+    "bfloat16": "7fc0 7f81 7f80 ff80 8000 0000 0001 807f 0080 7f7f ff7f",
+    "float32": "7fc00000 7f800001 7f800000 ff800000 80000000 00000000 00000001 807fffff 00800000 7f7fffff ff7fffff",
+    "float64": "7ff8000000000000 7ff0000000000001 7ff0000000000000 fff0000000000000 8000000000000000 0000000000000000 "
+    "0000000000000001 800fffffffffffff 0010000000000000 7fefffffffffffff ffefffffffffffff",
+}
+COMPLEX = ("complex32", "complex64", "complex128")
+SHORT = ("float16", "bfloat16", "complex32")
+INTEGERS = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
+DTYPES = (*FORMATS, *COMPLEX, *INTEGERS)
+COMMON = ("float32", "float64", "bfloat16", "complex64", "int32")  # take every layout, the others every fourth
+
+# Where a level of the tree begins, and where kernels change: lanes of a warp, a window of lines, a chunk of a warp, a
+# block of one load, a batch of the CPU's vectors, a tile of a grid, a CPU thread's share.
+SIZES = (
+    *(0, 1, 2, 3, 31, 32, 33, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097),
+    *(16385, 65535, 65536, 65537, 131073, 2**20 - 1, 2**20, 2**20 + 1),
+)
+FLOAT32_SIZES = sorted({*SIZES, *(2**k + d for k in range(1, 21) for d in (-1, 0, 1)), 3 * 2**18, 2**21 + 1})
+
+
+def contiguous(*size: int) -> tuple[list[int], list[int]]:
+    stride, step = [], 1
+    for n in reversed(size):
+        stride.append(step)
+        step *= max(n, 1)
+    return list(size), stride[::-1]
+
+
+def permuted(size: tuple[int, ...], order: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """The dimensions of a contiguous tensor, in another order."""
+    sizes, strides = contiguous(*size)
+    return [sizes[d] for d in order], [strides[d] for d in order]
+
+
+def period(dtype: str, layout: tuple[list[int], list[int]], dim: list[int] | None) -> int:
+    """So many components that of three neighbours in a sum the next three are the negatives."""
+    steps = [step for d, step in enumerate(layout[1]) if step > 0 and (dim is None or d in dim)]
+    return 3 * min(steps, default=1) * (2 if dtype in COMPLEX else 1)
+
+
+def case(
+    dtype: str, layout: tuple[list[int], list[int]], dim: list[int] | None = None, offset: int = 0, **more: Any
+) -> Case:
+    size, stride = layout
+    described: Case = {"operator": "sum", "dtype": dtype, "size": size, "stride": stride}
+    if offset:
+        described["offset"] = offset
+    if dim is not None:
+        described["dim"] = dim
+    # Rounding of the additions, in float32, shows in 16 bits only where nearly all of a sum cancels.
+    if more.get("to", dtype) in SHORT and dtype not in INTEGERS and "values" not in more:
+        described["period"] = period(dtype, layout, dim)
+    return described | more
+
+
+Layout = tuple[tuple[list[int], list[int]], list[int] | None, int]
+
+
+def layouts() -> Iterator[Layout]:
+    """Layouts, the dimensions summed over and the offset of the first element."""
+    for rows in (
+        *((300, 2), (301, 3), (64, 4), (129, 7), (64, 8), (100, 17), (65, 33), (48, 64), (33, 128), (9, 320), (9, 321)),
+        *((5, 1025), (3, 4097), (2, 20_001), (300, 520), (5, 0), (0, 5)),
+    ):
+        yield contiguous(*rows), [1], 0
+    for columns in (
+        *((1000, 2), (1025, 3), (600, 5), (513, 8), (700, 12), (520, 16), (514, 32)),  # narrow
+        *((2, 600), (3, 601), (8, 1000), (33, 130), (64, 257)),  # of few rows
+        *((257, 64), (1000, 100), (129, 513), (4097, 33), (70, 1024), (20_000, 24)),
+    ):
+        yield contiguous(*columns), [0], 0
+    yield contiguous(2, 300, 40), [1], 0
+    yield contiguous(4, 129, 257), [1], 0
+    # The order runs across memory.
+    for size in ((257, 300), (1024, 64), (7, 1000), (1000, 7), (4096, 3), (129, 513)):
+        yield permuted(size, (1, 0)), None, 0
+    yield permuted((4, 300, 50), (0, 2, 1)), [1, 2], 0
+    yield permuted((6, 50, 70), (2, 0, 1)), [0, 2], 0
+    yield permuted((6, 50, 70), (2, 0, 1)), [1, 2], 0
+    yield permuted((6, 50, 70), (2, 0, 1)), [0, 1], 0
+    yield permuted((15, 93, 17, 52), (3, 0, 2, 1)), [1, 2, 3], 0
+    yield permuted((40, 17, 12, 9), (3, 1, 2, 0)), [0, 2], 0
+    for size, order, dim in (
+        *(((9, 32, 7), (1, 0, 2), None), ((32, 7, 9), (2, 0, 1), [0, 1])),  # along short lines
+        *(((16, 16, 16), (0, 2, 1), None), ((100, 2, 64), (1, 2, 0), [1, 2])),  # by tiles of words of 16 bytes
+        *(((22, 81, 64), (0, 2, 1), [1, 2]), ((63, 2, 16), (2, 0, 1), [0, 1])),
+        *(((64, 8, 4), (0, 2, 1), None), ((4, 200, 3), (1, 2, 0), [0, 2])),  # by tiles of elements
+        *(((40, 9, 96, 8), (2, 0, 1, 3), [0, 2]), ((9, 500, 31), (1, 2, 0), [1, 2])),  # by boxes
+    ):
+        yield permuted(size, order), dim, 0
+    # Images, and the same with channels last.
+    for dim in ([0, 2, 3], [2, 3], [1]):
+        yield contiguous(4, 3, 32, 32), dim, 0
+        yield permuted((4, 14, 14, 6), (0, 3, 1, 2)), dim, 0
+    yield contiguous(8, 32, 7, 7), [0, 2, 3], 0
+    # Steps, offsets, rows with a gap behind them.
+    yield ([5001], [2]), None, 0
+    yield ([5001], [3]), None, 1
+    yield ([4096], [1]), None, 1
+    yield ([4097], [1]), None, 3
+    yield ([70_001], [1]), None, 7
+    yield ([50, 37], [64, 1]), [1], 0
+    yield ([50, 64], [72, 1]), [0], 0
+    yield ([50, 37], [61, 1]), None, 5
+    yield ([40, 33], [70, 2]), [1], 0
+    yield ([40, 33], [70, 2]), [0], 1
+    yield ([300, 20], [1, 320]), [0], 2
+    # Elements that are read several times.
+    yield ([5, 1000], [0, 1]), [1], 0
+    yield ([5, 1000], [0, 1]), [0], 0
+    yield ([1000, 5], [1, 0]), [1], 0
+    yield ([1000], [0]), None, 3
+    yield ([200, 33], [1, 1]), [1], 0
+    yield ([200, 33], [1, 1]), None, 0
+    # Many dimensions.
+    for dim in ([1, 3], [0, 2, 4], [2], [0, 1, 4]):
+        yield contiguous(3, 4, 5, 6, 7), dim, 0
+    yield permuted((3, 4, 5, 6, 7), (4, 2, 0, 3, 1)), [1, 2, 4], 0
+    for dim in ([0, 2, 4, 6, 8, 10, 12], list(range(14))):
+        yield permuted((2,) * 14, tuple(reversed(range(14)))), dim, 0
+    yield contiguous(), None, 0
+    yield contiguous(3, 0, 4), [1], 0
+    yield contiguous(3, 0, 4), [2], 0
+
+
+def converts(dtype: str, to: str) -> bool:
+    """Whether order 1 promises the conversion of any value of `mixed`: see "Conversions" in docs/order.md."""
+    if dtype in COMPLEX:
+        return to in COMPLEX
+    return dtype in INTEGERS or to not in INTEGERS or to in ("bool", "int32", "int64")
+
+
+def cases() -> Iterator[Case]:
+    for dtype in DTYPES:
+        for n in FLOAT32_SIZES if dtype == "float32" else SIZES:
+            yield case(dtype, contiguous(n))
+    for number, dtype in enumerate(DTYPES):
+        for i, (layout, dim, offset) in enumerate(layouts()):
+            if dtype in COMMON or (i + number) % 4 == 0:
+                yield case(dtype, layout, dim, offset)
+    # All of a sum cancels: what is left is rounding.
+    for dtype in SHORT:
+        yield case(dtype, contiguous(1002))
+        yield case(dtype, contiguous(100_002))
+        yield case(dtype, contiguous(20, 3006), [1])
+        yield case(dtype, contiguous(606, 130), [0])
+        yield case(dtype, permuted((300, 70), (1, 0)))
+    for dtype in (*FORMATS, *COMPLEX):
+        for values in ("special", "subnormal", "minus zero"):
+            yield case(dtype, contiguous(1), values=values)
+            yield case(dtype, contiguous(70, 33), [1], values=values)
+            yield case(dtype, contiguous(33, 70), [0], values=values)
+            yield case(dtype, contiguous(5000), values=values)
+        yield case(dtype, contiguous(0), values="minus zero")
+    for dtype in DTYPES:
+        for to in DTYPES:
+            if to != dtype and converts(dtype, to):
+                yield case(dtype, contiguous(3, 1025), [1], to=to)
+    # Those that are converted as they are loaded, which have kernels of their own.
+    for dtype, to in (
+        *(("bfloat16", "float32"), ("float16", "float32"), ("float8_e4m3fn", "float32"), ("float8_e5m2", "float64")),
+        *(("float32", "float64"), ("bool", "float32"), ("int8", "int32"), ("int64", "float32"), ("uint8", "float64")),
+        *(("complex64", "complex128"), ("float32", "float16"), ("float64", "float32"), ("float64", "bfloat16")),
+    ):
+        yield case(dtype, contiguous(70_001), to=to)
+        yield case(dtype, contiguous(300, 129), [0], to=to)
+        yield case(dtype, permuted((257, 130), (1, 0)), to=to)
+        if dtype not in INTEGERS:
+            yield case(dtype, contiguous(70, 33), [1], values="special", to=to)
+            yield case(dtype, contiguous(70, 33), [1], values="subnormal", to=to)
+    for to in FORMATS:
+        yield case("float32", contiguous(5), values="minus zero", to=to)
+
+
+def load_script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("order1", ROOT / "examples" / "order1.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def formats() -> dict[str, Case]:
+    return {name: fields | {"special": SPECIAL[name].split()} for name, fields in FORMATS.items()}
+
+
+def text_of(hashed: list[Case]) -> str:
+    """A case a line, so that a change shows as one."""
+    lines = ['{"order": 1,', '"formats": {']
+    lines.append(",\n".join(f"{json.dumps(name)}: {json.dumps(fields)}" for name, fields in formats().items()))
+    lines += ["},", '"cases": [', ",\n".join(json.dumps(case, separators=(",", ":")) for case in hashed), "]}"]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    sum_hash = load_script().sum_hash
+    with np.errstate(all="ignore"):
+        hashed = [described | {"hash": sum_hash(described, formats())} for described in cases()]
+    FILE.write_text(text_of(hashed))
+    print(f"{FILE.name}: {len(hashed)} cases")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
