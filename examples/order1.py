@@ -39,6 +39,7 @@ def codes(n: int, dtype: str, case: dict[str, Any], formats: dict[str, Any]) -> 
     picked = np.array([int(code, 16) for code in special], np.uint64)[(z >> 36) % len(special)]
     code = {
         "mixed": mixed,
+        "positive": mixed ^ sign,
         "special": np.where(z >> 32 & 15, mixed, picked),
         "subnormal": sign | fraction,
         "minus zero": z & 0 | 1 << (bits - 1),
