@@ -2,8 +2,8 @@
 
     python examples/order1.py [FILE]
 
-docs/order.md specifies the sums and the file. Nothing of reduce_ops is used here, so that it can be checked against
-this. NumPy has neither bfloat16 nor float8: they are widened and rounded by way of their bits.
+docs/order.md specifies the sums and the file. This script uses nothing of reduce_ops, so that both can be compared.
+NumPy has neither bfloat16 nor float8. The script widens and rounds them by way of their bits.
 """
 
 import functools
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 COMPONENT = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
-LARGEST = {"bfloat16": 0x7F7F, "float8_e5m2": 0x7B, "float8_e4m3fn": 0x7E}  # the finite ones of those NumPy lacks
+# The bits of the largest finite number, for the dtypes that NumPy lacks.
+LARGEST = {"bfloat16": 0x7F7F, "float8_e5m2": 0x7B, "float8_e4m3fn": 0x7E}
 
 
 def codes(n: int, dtype: str, case: dict[str, Any], formats: dict[str, Any]) -> np.ndarray:
@@ -53,14 +54,14 @@ def widen(code: np.ndarray, dtype: str) -> np.ndarray:
         return (code.astype(np.uint32) << 16).view(np.float32)
     if dtype == "float8_e5m2":  # the upper half of a float16
         return (code.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
-    if dtype == "float8_e4m3fn":  # the fields of a float16, whose exponents mean 2^8 times less
+    if dtype == "float8_e4m3fn":  # the fields of a float16, but 2^8 times the value
         half = (code & 0x80).astype(np.uint16) << 8 | (code & 0x7F).astype(np.uint16) << 7
         return np.where(code & 0x7F == 0x7F, np.float32(np.nan), half.view(np.float16).astype(np.float32) * 256)
     return code.view(dtype)
 
 
 def narrow(x: np.ndarray, dtype: str) -> np.ndarray:
-    """The bits of x in this dtype: rounded to nearest even, by way of float32 to 16 and to 8 bits; integers wrap."""
+    """The bits of x in this dtype. Floats of 16 and 8 bits are rounded to float32 before; integers wrap."""
     if dtype in ("float16", *LARGEST):
         x = x.astype(np.float32)
     if dtype not in LARGEST:
@@ -68,14 +69,14 @@ def narrow(x: np.ndarray, dtype: str) -> np.ndarray:
         return x.view(f"u{x.itemsize}")
     unsigned, sign = (np.uint16, 0x8000) if dtype == "bfloat16" else (np.uint8, 0x80)
     finite = widen(np.arange(LARGEST[dtype] + 1, dtype=unsigned), dtype).astype(np.float64)
-    halfway = (finite + np.append(finite[1:], 2 * finite[-1] - finite[-2])) / 2  # between each of them and the next one
+    halfway = (finite + np.append(finite[1:], 2 * finite[-1] - finite[-2])) / 2  # between each number and the next
     low, high = (np.searchsorted(halfway, abs(x).astype(np.float64), side) for side in ("left", "right"))
-    nearest = np.where(low % 2 == 0, low, high) + sign * np.signbit(x)  # which differ if x is halfway
+    nearest = np.where(low % 2 == 0, low, high) + sign * np.signbit(x)  # low and high differ where x is halfway
     return np.where(np.isnan(x), sign - 1, nearest).astype(unsigned)
 
 
 def tree_sum(x: np.ndarray) -> np.ndarray:
-    """Along the first dimension."""
+    """The tree of order 1, along the first dimension."""
     while len(x) > 1:
         even = len(x) // 2 * 2
         x = np.concatenate([x[0:even:2] + x[1:even:2], x[even:]])
@@ -83,19 +84,22 @@ def tree_sum(x: np.ndarray) -> np.ndarray:
 
 
 def sum_hash(case: dict[str, Any], formats: dict[str, Any]) -> str:
+    """The hash that the result of a case has."""
     dtype, size = case["dtype"], case["size"]
     part, parts = COMPONENT.get(dtype, dtype), 2 if dtype in COMPONENT else 1
     reduced = sorted(case.get("dim", range(len(size))))
     kept = [d for d in range(len(size)) if d not in reduced]
+    # Where the elements lie; then the elements, the reduced dimensions first, their components last.
     steps = [np.arange(n) * step for n, step in zip(size, case["stride"], strict=True)]
     index = np.asarray(functools.reduce(np.add.outer, steps, case.get("offset", 0)))
     length = int(index.max()) + 1 if index.size else 0
     x = widen(codes(length * parts, part, case, formats), part).reshape(length, parts)[index.transpose(reduced + kept)]
-    if "to" in case:
+    if "to" in case:  # dtype=
         if case["to"] in COMPONENT and parts == 1:
             x, parts = np.concatenate([x, np.zeros_like(x)], axis=-1), 2
         part = COMPONENT.get(case["to"], case["to"])
         x = widen(narrow(x, part), part)
+    # Add the components, each on its own, and convert the sums.
     accumulate = "float64" if part == "float64" else "float32" if "float" in part else "int64"
     n, outputs = (math.prod(size[d] for d in dims) for dims in (reduced, kept))
     total = tree_sum(x.reshape(n, outputs * parts).astype(accumulate))

@@ -103,7 +103,10 @@ def test_a_case_that_raises_an_error_differs() -> None:
     ("code", "failure"),
     [
         ("import os; os.kill(os.getpid(), 4)", "cpu, avx2: the process was ended by SIGILL"),
-        ("import nothing", "cpu, avx2: the process failed: ModuleNotFoundError: No module named 'nothing'"),
+        (
+            "import nothing",
+            "cpu, avx2: the process ended with exit code 1: ModuleNotFoundError: No module named 'nothing'",
+        ),
     ],
 )
 def test_a_process_that_dies_is_told(

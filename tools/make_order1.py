@@ -23,10 +23,8 @@ FILE = ROOT / "reduce_ops" / "order1.json"
 
 Case = dict[str, Any]
 
-# exponents: the lowest biased exponent of "mixed" values, and how many there are from there on; enough for rounding to
-# show. Three of float16's largest ones have a finite sum. special: NaN quiet and signalling, both
-# infinities, both zeros, the smallest subnormal number, the largest one negated, the smallest normal one, the largest
-# finite one and its negative; float8_e4m3fn has one NaN and no infinity.
+# exponents: the lowest biased exponent of "mixed" values, and the number of exponents. There are enough of them for the
+# rounding of sums to show, but three of the largest float16s still have a finite sum.
 FORMATS: dict[str, Case] = {
     "float8_e4m3fn": {"bits": 8, "mantissa": 3, "exponents": [1, 14], "nan": "7f"},
     "float8_e5m2": {"bits": 8, "mantissa": 2, "exponents": [1, 26], "nan": "7e"},
@@ -35,6 +33,8 @@ FORMATS: dict[str, Case] = {
     "float32": {"bits": 32, "mantissa": 23, "exponents": [115, 24], "nan": "7fc00000"},
     "float64": {"bits": 64, "mantissa": 52, "exponents": [1011, 24], "nan": "7ff8000000000000"},
 }
+# A quiet and a signalling NaN, both infinities, both zeros, the smallest subnormal number, the largest one negated, the
+# smallest normal number, the largest finite one and its negative. float8_e4m3fn has two NaNs and no infinity.
 SPECIAL = {
     "float8_e4m3fn": "7f ff 80 00 01 87 08 7e fe",
     "float8_e5m2": "7e 7d 7c fc 80 00 01 83 04 7b fb",
@@ -48,11 +48,10 @@ COMPLEX = ("complex32", "complex64", "complex128")
 SHORT = ("float16", "bfloat16", "complex32")
 INTEGERS = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
 DTYPES = (*FORMATS, *COMPLEX, *INTEGERS)
-COMMON = ("float32", "float64", "bfloat16", "complex64", "int32")  # take every layout
-CORE = 6  # layouts that all dtypes take; of the further ones the other dtypes take every fifth
+COMMON = ("float32", "float64", "bfloat16", "complex64", "int32")  # These take every layout.
+CORE = 6  # Every dtype takes so many layouts. Of the others, dtypes that are not common take every fifth.
 
-# Where a level of the tree begins, and where kernels change: lanes of a warp, a window of lines, a chunk of a warp, a
-# block of one load, a batch of the CPU's vectors, a tile of a grid, a CPU thread's share.
+# Beside powers of two: here kernels take more lanes, more loads, a second tile, a second block or a second thread.
 SIZES = (
     *(0, 1, 2, 3, 31, 32, 33, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097),
     *(16385, 65535, 65536, 65537, 131073, 2**20 - 1, 2**20, 2**20 + 1),
@@ -75,7 +74,7 @@ def permuted(size: tuple[int, ...], order: tuple[int, ...]) -> tuple[list[int], 
 
 
 def period(dtype: str, layout: tuple[list[int], list[int]], dim: list[int] | None) -> int:
-    """So many components that of three neighbours in a sum the next three are the negatives."""
+    """Return the period with which three elements of a sum are followed by their negatives."""
     steps = [step for d, step in enumerate(layout[1]) if step > 0 and (dim is None or d in dim)]
     return 3 * min(steps, default=1) * (2 if dtype in COMPLEX else 1)
 
@@ -90,8 +89,8 @@ def case(
     if dim is not None:
         described["dim"] = dim
     if dtype == "float8_e4m3fn" and not more:
-        described["values"] = "positive"  # sums of both signs stay so small that float32 has them exactly
-    # Rounding of the additions, in float32, shows in 16 bits only where nearly all of a sum cancels.
+        described["values"] = "positive"  # sums of both signs stay so small that they are exact in float32
+    # Additions round in float32. In a result of 16 bits that shows only where nearly all of the sum cancels.
     if more.get("to", dtype) in SHORT and dtype not in INTEGERS and "values" not in more:
         described["period"] = period(dtype, layout, dim)
     return described | more
@@ -101,7 +100,7 @@ Layout = tuple[tuple[list[int], list[int]], list[int] | None, int]
 
 
 def layouts() -> Iterator[Layout]:
-    """Layouts, the dimensions summed over and the offset of the first element; the first CORE are for every dtype."""
+    """Yield layouts, the dimensions to sum over and the offset. Every dtype takes the first CORE of them."""
     yield contiguous(65, 33), [1], 0
     yield contiguous(5, 1025), [1], 0
     yield contiguous(600, 5), [0], 0
@@ -121,7 +120,7 @@ def layouts() -> Iterator[Layout]:
         yield contiguous(*columns), [0], 0
     yield contiguous(2, 300, 40), [1], 0
     yield contiguous(4, 129, 257), [1], 0
-    # The order runs across memory.
+    # The order of elements runs across memory.
     for size in ((1024, 64), (7, 1000), (1000, 7), (4096, 3), (129, 513)):
         yield permuted(size, (1, 0)), None, 0
     yield permuted((4, 300, 50), (0, 2, 1)), [1, 2], 0
@@ -156,7 +155,7 @@ def layouts() -> Iterator[Layout]:
     yield ([40, 33], [70, 2]), [1], 0
     yield ([40, 33], [70, 2]), [0], 1
     yield ([300, 20], [1, 320]), [0], 2
-    # Elements that are read several times.
+    # Elements are read several times.
     yield ([5, 1000], [0, 1]), [1], 0
     yield ([5, 1000], [0, 1]), [0], 0
     yield ([1000, 5], [1, 0]), [1], 0
@@ -175,7 +174,7 @@ def layouts() -> Iterator[Layout]:
 
 
 def converts(dtype: str, to: str) -> bool:
-    """Whether order 1 promises the conversion of any value of `mixed`: see "Conversions" in docs/order.md."""
+    """Return whether order 1 has the conversion: see "Conversions" in docs/order.md."""
     if dtype in COMPLEX:
         return to in COMPLEX
     return dtype in INTEGERS or to not in INTEGERS or to in ("bool", "int32", "int64")
@@ -189,7 +188,7 @@ def cases() -> Iterator[Case]:
         for i, (layout, dim, offset) in enumerate(layouts()):
             if i < CORE or dtype in COMMON or (i + number) % 5 == 0:
                 yield case(dtype, layout, dim, offset)
-    # All of a sum cancels: what is left is rounding.
+    # The whole sum cancels. What is left is the rounding.
     for dtype in SHORT:
         yield case(dtype, contiguous(1002))
         yield case(dtype, contiguous(100_002))
@@ -207,7 +206,7 @@ def cases() -> Iterator[Case]:
         for to in DTYPES:
             if to != dtype and converts(dtype, to):
                 yield case(dtype, contiguous(3, 1025), [1], to=to)
-    # Those that are converted as they are loaded, which have kernels of their own.
+    # Kernels convert these pairs as they load them, and so take other paths.
     for dtype, to in (
         *(("bfloat16", "float32"), ("float16", "float32"), ("float8_e4m3fn", "float32"), ("float8_e5m2", "float64")),
         *(("float32", "float64"), ("bool", "float32"), ("int8", "int32"), ("int64", "float32"), ("uint8", "float64")),
@@ -238,7 +237,7 @@ def formats() -> dict[str, Case]:
 
 
 def text_of(hashed: list[Case]) -> str:
-    """A case a line, so that a change shows as one."""
+    """Return the file's text, with a case a line."""
     lines = ['{"order": 1,', '"formats": {']
     lines.append(",\n".join(f"{json.dumps(name)}: {json.dumps(fields)}" for name, fields in formats().items()))
     lines += ["},", '"cases": [', ",\n".join(json.dumps(case, separators=(",", ":")) for case in hashed), "]}"]
