@@ -108,11 +108,10 @@ def race(draws: list[Draw], memory: torch.Tensor, *, warm: bool) -> list[Row]:
     rows = []
     for i, (x, drawn) in enumerate(zip(tensors, draws, strict=True)):
         ours, theirs = min(seconds[i, 0]), min(seconds[i, 1])
-        family, layout, *_ = torch.ops.reduce._plan(
-            x, drawn.dim, dtype=drawn.to, multiprocessors=gpu.multi_processor_count if gpu else 1
-        )
+        multiprocessors = gpu.multi_processor_count if gpu else 1
+        plan = json.loads(torch.ops.reduce._plan(x, drawn.dim, dtype=drawn.to, multiprocessors=multiprocessors))
         dtype = " to ".join(str(t).removeprefix("torch.") for t in (drawn.dtype, drawn.to) if t is not None)
-        kernels = f"{family}, {layout}" if family == "rows" else family
+        kernels = f"rows, {plan['layout']}" if plan["family"] == "rows" else plan["family"]
         rows.append(Row(drawn.shape, drawn.strides, drawn.dim, dtype, kernels, ours, theirs / ours))
     return rows
 

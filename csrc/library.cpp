@@ -60,10 +60,7 @@ TORCH_LIBRARY(reduce, m) {
       "Tensor(a!)",
       pure);
   m.def("sum.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)", pure);
-  m.def(
-      "_plan(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors) -> (str family, str "
-      "layout, int threads, int width, int vector, int loads, int tiles, int chunk, int segments, int window, int "
-      "prefetching, str let_next, int[] ranges, int halo, int run, int shared, bool anywhere)");
+  m.def("_plan(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors) -> str");  // JSON
   m.def("_cpu() -> (str capability, str reads)",
         [] { return std::tuple(std::string(capability(isa())), std::string(name_of(reads_best()))); });
   m.def("_kernels(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors) -> str[]");

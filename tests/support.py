@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib.util
+import json
 import multiprocessing
 import os
 import shutil
@@ -15,8 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from types import ModuleType
-from typing import NamedTuple
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -126,26 +126,8 @@ def ladder_block_sums(
     return reduce_ops.block_sums(x, rung.number, dtype=dtype, block_size=block_size)
 
 
-class Plan(NamedTuple):
-    """What _plan says, by name."""
-
-    family: str
-    layout: str
-    threads: int
-    width: int
-    vector: int
-    loads: int
-    tiles: int
-    chunk: int
-    segments: int
-    window: int
-    prefetching: int
-    let_next: str
-    ranges: list[int]  # of a box: indices of each dimension, those of the sum first, innermost first
-    halo: int
-    run: int
-    shared: int
-    anywhere: bool
+class Plan(SimpleNamespace):
+    """The fields that csrc/sum/plan_op.cpp writes, by name."""
 
 
 def plan(
@@ -155,7 +137,7 @@ def plan(
     dtype: torch.dtype | None = None,
 ) -> Plan:
     """The plan of a sum for a GPU of so many multiprocessors."""
-    return Plan(*torch.ops.reduce._plan(x, dim, dtype=dtype, multiprocessors=multiprocessors))
+    return Plan(**json.loads(torch.ops.reduce._plan(x, dim, dtype=dtype, multiprocessors=multiprocessors)))
 
 
 def rows_in_many_dimensions(memory: torch.Tensor, kept: int) -> tuple[torch.Tensor, tuple[int, ...]]:

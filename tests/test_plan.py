@@ -171,7 +171,7 @@ def test_integers_from_a_shifted_base_take_what_aligned_ones_take(dtype: torch.d
         memory = meta(n + 1, dtype=dtype)
         aligned, shifted = plan(memory[:n]), plan(memory[1:])
         assert (aligned.layout, shifted.layout) == ("aligned", "shifted")
-        assert shifted == aligned._replace(layout="shifted"), n
+        assert vars(shifted) == vars(aligned) | {"layout": "shifted"}, n
 
 
 @pytest.mark.parametrize("n", [1, 2**6, 2**12, 2**14])
@@ -851,7 +851,7 @@ def test_a_warp_takes_what_its_lanes_load_at_once(x: Tensor, dim: int | list[int
 
 
 def test_batches_of_few_rows() -> None:
-    assert plan(meta(1024, 3, 7448), 1)[:1] == plan(meta(3, 7448), 0)[:1] == ("few_rows",)
+    assert plan(meta(1024, 3, 7448), 1).family == plan(meta(3, 7448), 0).family == "few_rows"
 
 
 @pytest.mark.parametrize(

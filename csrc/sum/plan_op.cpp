@@ -4,8 +4,7 @@
 #include <torch/library.h>
 
 #include <string>
-#include <tuple>
-#include <vector>
+#include <utility>
 
 #include "sum/problem.h"
 #include "sum/sum_op.h"
@@ -76,11 +75,17 @@ std::string name_of(LetNext let_next) {
   return "";
 }
 
-using Answer = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                          int64_t, int64_t, std::string, std::vector<int64_t>, int64_t, int64_t, int64_t, bool>;
+std::string in_quotes(const std::string& text) { return '"' + text + '"'; }
 
-Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, std::optional<at::ScalarType> dtype,
-            int64_t multiprocessors) {
+std::string array(const int* values, int count) {
+  std::string text = "[";
+  for (int i = 0; i < count; ++i) text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
+  return text + "]";
+}
+
+/// The plan as a JSON object. Python takes its fields from there, so this is the only list of them.
+std::string plan(const at::Tensor& self, at::OptionalIntArrayRef dims, std::optional<at::ScalarType> dtype,
+                 int64_t multiprocessors) {
   TORCH_CHECK(multiprocessors > 0, "_plan: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
   const at::ScalarType stored = result_dtype("sum", self, dtype);
   const DimSet reduced = reduced_dims(self, dims);
@@ -101,13 +106,29 @@ Answer plan(const at::Tensor& self, at::OptionalIntArrayRef dims, std::optional<
     p = make_plan(problem, static_cast<int>(multiprocessors));
     family = name_of(p.family);
   }
-  std::vector<int64_t> ranges;  // of a box
-  if (p.family == Family::boxes) {
-    ranges.assign(p.box.range, p.box.range + problem.reduced.dims + problem.kept.dims);
-  }
-  return {family,  name_of(p.layout), p.threads,  p.width,      p.vector,      p.loads,
-          p.tiles, p.chunk,           p.segments, p.window,     p.prefetching, name_of(p.let_next),
-          ranges,  p.box.halo,        p.box.run,  p.box.shared, p.anywhere};
+  const int box_dims = p.family == Family::boxes ? problem.reduced.dims + problem.kept.dims : 0;
+  const std::pair<const char*, std::string> fields[] = {
+      {"family", in_quotes(family)},
+      {"layout", in_quotes(name_of(p.layout))},
+      {"threads", std::to_string(p.threads)},
+      {"width", std::to_string(p.width)},
+      {"vector", std::to_string(p.vector)},
+      {"loads", std::to_string(p.loads)},
+      {"tiles", std::to_string(p.tiles)},
+      {"chunk", std::to_string(p.chunk)},
+      {"anywhere", p.anywhere ? "true" : "false"},
+      {"segments", std::to_string(p.segments)},
+      {"prefetching", std::to_string(p.prefetching)},
+      {"let_next", in_quotes(name_of(p.let_next))},
+      {"window", std::to_string(p.window)},
+      {"ranges", array(p.box.range, box_dims)},  // indices of each dimension, those of the sum first, innermost first
+      {"halo", std::to_string(p.box.halo)},
+      {"run", std::to_string(p.box.run)},
+      {"shared", std::to_string(p.box.shared)},
+  };
+  std::string text;
+  for (const auto& [name, value] : fields) text += (text.empty() ? "{" : ", ") + in_quotes(name) + ": " + value;
+  return text + "}";
 }
 
 }  // namespace
