@@ -33,10 +33,12 @@ DEFAULT_ARCHS = "8.0;9.0;10.0;12.0+PTX"
 STANDARD = "-std=c++20"  # the default of PyTorch 2.11 is still C++17
 HOST_FLAGS = [
     *("-g0", "-Wall", "-Wextra"),
-    "-fvisibility=hidden",  # operators are found through the dispatcher, not through symbols
+    "-fvisibility=hidden",  # EXPORTS is what counts; hidden functions are called directly, and inlined more often
     "-ffp-contract=off",  # a * b + c in two roundings, on every CPU: the bits are part of the interface
 ]
 CXX_FLAGS = [STANDARD, "-O3", *HOST_FLAGS]
+EXPORTS = Path("csrc/exports.map")
+LINK_FLAGS = [f"-Wl,--version-script={EXPORTS.resolve()}"]
 
 
 def say(text: str) -> None:
@@ -73,9 +75,10 @@ def schedule_library() -> Extension:
     return Extension(
         "reduce_ops.libreduce_ops_schedule",
         [SCHEDULE.as_posix()],
-        depends=[f"csrc/ladder/{name}" for name in ("schedule.cpp", "schedule.h", "ladder.def")],
+        depends=[EXPORTS.as_posix(), *(f"csrc/ladder/{name}" for name in ("schedule.cpp", "schedule.h", "ladder.def"))],
         include_dirs=[str(Path("csrc").resolve())],
         extra_compile_args=CXX_FLAGS,
+        extra_link_args=LINK_FLAGS,
         py_limited_api=True,
     )
 
@@ -98,7 +101,8 @@ def library(name: str, folder: str, *, headers: Sequence[str] = ()) -> Extension
     sources = [f for f in files if f.suffix == ".cpp" and f != SCHEDULE and (cuda or not f.stem.endswith("_cuda"))]
     if with_toolkit:
         sources += [f for f in files if f.suffix == ".cu"]
-    depends = [f.as_posix() for f in files if f not in sources]  # so that a source archive has the headers
+    # So that a source archive has the headers, and a new list of exports links again.
+    depends = [f.as_posix() for f in sorted({*files, EXPORTS}.difference(sources))]
     if cuda and folder == "csrc":
         sources.append(GENERATED)
     include_dirs = cpp_extension.include_paths("cuda" if with_toolkit else "cpu")
@@ -115,7 +119,7 @@ def library(name: str, folder: str, *, headers: Sequence[str] = ()) -> Extension
         [f.as_posix() for f in sources],
         depends=depends,
         include_dirs=[str(Path(d).resolve()) for d in ("csrc", folder, *headers)],
-        extra_link_args=link_args,
+        extra_link_args=[*LINK_FLAGS, *link_args],
         extra_compile_args={
             # -fopenmp when compiling only: at::parallel_for is serial without it. Linking with it could bring a second
             # OpenMP runtime, deaf to torch.set_num_threads; unlinked, its symbols are found in the one PyTorch loaded.
@@ -127,6 +131,7 @@ def library(name: str, folder: str, *, headers: Sequence[str] = ()) -> Extension
                 *(f"-Xcompiler={flag}" for flag in HOST_FLAGS),
             ],
         },
+        extra_link_args=LINK_FLAGS,
         py_limited_api=True,  # keeps libtorch_python out: nothing here uses Python, so one build serves every version
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -20,6 +22,38 @@ ROOT = Path(__file__).parent.parent
 
 each_library = pytest.mark.parametrize("library", ["libreduce_ops.so", "libreduce_ops_bench.so"])
 
+EXPORTED = {
+    "libreduce_ops.so": [],
+    "libreduce_ops_bench.so": [],
+    "libreduce_ops_schedule.so": ["reduce_ops_ladder", "reduce_ops_schedule"],
+}
+
+# setup.py's way to the schedule library, linked as by a compiler that takes no shared libstdc++.
+BUILD_STATIC = """
+import setuptools, sys
+from distutils.core import run_setup
+built = run_setup("setup.py", ["build_ext", "--build-lib", sys.argv[1], "--build-temp", sys.argv[1]], "commandline")
+(library,) = [e for e in built.ext_modules if e.name == "reduce_ops.libreduce_ops_schedule"]
+library.extra_link_args = [*library.extra_link_args, "-static-libstdc++", "-static-libgcc"]
+built.ext_modules = [library]
+built.run_commands()
+"""
+# Numbers and text by both libstdc++: the ladder, one schedule, and a message of PyTorch.
+USE_BOTH = """
+import ctypes, sys
+if "torch first" in sys.argv:
+    import torch
+library = ctypes.CDLL(sys.argv[1])
+library.reduce_ops_ladder.restype = library.reduce_ops_schedule.restype = ctypes.c_char_p
+print(library.reduce_ops_ladder().decode())
+print(library.reduce_ops_schedule(3, 256, 5000).decode())
+import torch
+try:
+    torch.ones(3).view(7)
+except RuntimeError as error:
+    print(error)
+"""
+
 
 def run(*command: str | Path) -> str:
     if shutil.which(command[0]) is None:
@@ -29,8 +63,39 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
-def run_python(code: str) -> str:
-    return run(sys.executable, "-c", f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); {code}")
+def run_python(code: str, *arguments: str | Path, folder: Path | None = None) -> str:
+    """What a program prints that finds the package."""
+    code = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r})\n{code}"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120, cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def exported(library: Path) -> list[str]:
+    return [line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()]
+
+
+@pytest.mark.parametrize("library", EXPORTED)
+def test_exported_symbols(library: str) -> None:
+    assert exported(PACKAGE / library) == EXPORTED[library]
+
+
+def test_a_static_libstdcxx_does_not_meet_that_of_pytorch(tmp_path: Path) -> None:
+    """Exported, its 4,100 functions cut the ladder's list, or messages of PyTorch, after a few characters."""
+    compiler = os.environ.get("CXX", "c++").split()
+    if not Path(run(*compiler, "-print-file-name=libstdc++.a").strip()).is_absolute():
+        pytest.skip("the compiler has no libstdc++.a")
+    run_python(BUILD_STATIC, tmp_path, folder=ROOT)
+    library = tmp_path / "reduce_ops" / "libreduce_ops_schedule.so"
+    assert "libstdc++" not in run("readelf", "-d", library)
+    assert exported(library) == EXPORTED[library.name]
+    for order in ("torch first", "torch last"):
+        ladder, schedule, message = run_python(USE_BOTH, library, order).splitlines()
+        assert [line["title"] for line in json.loads(ladder)] == [rung.title for rung in LADDER]
+        assert json.loads(schedule)["blocks"] == 10
+        assert message == "shape '[7]' is invalid for input of size 3"
 
 
 @each_library
@@ -54,8 +119,6 @@ def test_the_schedule_is_a_library_without_torch() -> None:
     library = PACKAGE / "libreduce_ops_schedule.so"
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", library))
     assert needed and [name for name in needed if re.search("torch|c10|cuda|python", name)] == []
-    functions = [line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()]
-    assert [name for name in functions if name.startswith("reduce_ops")] == ["reduce_ops_ladder", "reduce_ops_schedule"]
 
 
 def test_the_command_line_is_the_only_one_without_operators() -> None:
