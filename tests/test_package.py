@@ -121,12 +121,37 @@ def test_the_schedule_is_a_library_without_torch() -> None:
     assert needed and [name for name in needed if re.search("torch|c10|cuda|python", name)] == []
 
 
-def test_the_command_line_is_the_only_one_without_operators() -> None:
-    for code, wanted in (
-        ("import reduce_ops", True),
-        ("sys.orig_argv[1:] = ['-m', 'reduce_ops']; import reduce_ops", False),
-    ):
-        assert run_python(f"{code}; print('torch' in sys.modules)").split() == [str(wanted)]
+def test_an_import_loads_the_operators(tmp_path: Path) -> None:
+    """Whatever a program is called with, and also in a package that is run with ``-m``."""
+    (tmp_path / "user").mkdir()
+    use = "import reduce_ops, torch; print(torch.ops.reduce.sum(torch.ones(3)).item())"
+    (tmp_path / "user" / "__init__.py").write_text(use)
+    (tmp_path / "user" / "__main__.py").touch()
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    for program in (["user/__init__.py"], ["-m", "user"]):
+        command = [sys.executable, *program, "-m", "reduce_ops"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment)
+        assert (done.stdout, done.stderr) == ("3.0\n", "")
+
+
+NAMES_OF_A_MODULE_THAT_IS_RUN = """
+import runpy
+runpy.run_module("reduce_ops.files")
+import reduce_ops
+assert set(reduce_ops.__all__) <= set(dir(reduce_ops))
+assert reduce_ops.explain(3).rung == reduce_ops.LADDER[3]
+assert not hasattr(reduce_ops, "no_such_name")
+assert "torch" not in sys.modules
+for name in reduce_ops.__all__:
+    assert getattr(reduce_ops, name) is not None, name
+import torch
+print(torch.ops.reduce.sum(torch.ones(3)).item(), reduce_ops.sum(torch.ones(3)).item())
+"""
+
+
+def test_a_module_that_is_run_finds_all_names() -> None:
+    """As ``python -m reduce_ops`` does; tests/test_explain.py has the command itself."""
+    assert run_python(NAMES_OF_A_MODULE_THAT_IS_RUN) == "3.0 3.0\n"
 
 
 def test_libraries_register_their_operators() -> None:
