@@ -154,6 +154,75 @@ def test_a_module_that_is_run_finds_all_names() -> None:
     assert run_python(NAMES_OF_A_MODULE_THAT_IS_RUN) == "3.0 3.0\n"
 
 
+CLASHES = """
+import torch
+def clash():
+    try:
+        import reduce_ops
+    except ImportError as error:
+        print(error)
+library = torch.library.Library("reduce", "DEF")
+clash()
+del library
+library = torch.library.Library("reduce", "FRAGMENT")
+library.define("mine(Tensor x) -> Tensor")
+clash()
+del library
+torch.ops.load_library(sys.argv[1])
+clash()
+"""
+
+
+def test_another_library_of_the_same_namespace(tmp_path: Path) -> None:
+    # A copy is another library, and takes no minutes to compile.
+    copy = shutil.copy(PACKAGE / "libreduce_ops.so", tmp_path / "another.so")
+    messages = run_python(CLASHES, copy).splitlines()
+    for message, owner in zip(messages, ("at <string>:9", "reduce::mine", "at csrc/library.cpp:"), strict=True):
+        assert message.startswith("libreduce_ops.so") and '"reduce"' in message and owner in message
+
+
+NO_CLASHES = """
+import ctypes, threading, torch
+library = torch.library.Library("reduce", "DEF")
+del library  # which gives the namespace back
+kernels = torch.library.Library("reduce", "IMPL", "PrivateUse1")
+kernels.impl("sum_v0", lambda x: x)
+
+import runpy
+runpy.run_module("reduce_ops.files")  # the package, but not the operators
+from reduce_ops import _library
+path = _library.find("reduce_ops")
+start, loaded = threading.Barrier(8), []
+def load():
+    start.wait()
+    _library.load("reduce_ops")
+    loaded.append(True)
+threads = [threading.Thread(target=load) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(loaded) == 8
+
+torch.ops.load_library(path)
+torch.library.define("reduce::mine", "(Tensor x) -> Tensor")
+for name in [name for name in sys.modules if name.startswith("reduce_ops")]:
+    del sys.modules[name]
+import reduce_ops
+print(reduce_ops.sum(torch.ones(3)).item())
+"""
+
+
+def test_what_is_no_clash() -> None:
+    """Kernels for our operators, threads that load at once, our own library once more, and operators beside ours."""
+    assert run_python(NO_CLASHES) == "3.0\n"
+
+
+def test_a_library_that_was_loaded_without_python() -> None:
+    code = (
+        "import ctypes, torch; ctypes.CDLL(sys.argv[1]); import reduce_ops; print(reduce_ops.sum(torch.ones(3)).item())"
+    )
+    assert run_python(code, PACKAGE / "libreduce_ops.so") == "3.0\n"
+
+
 def test_libraries_register_their_operators() -> None:
     torch.ops.load_library(PACKAGE / "libreduce_ops_bench.so")
     schemas = {schema.name for schema in torch._C._jit_get_all_schemas()}
