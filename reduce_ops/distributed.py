@@ -10,14 +10,17 @@ process's sum. `sum_exact` does the same for shards that are plain tensors, over
 
 It is not part of ``import reduce_ops``, because ``torch.distributed.tensor`` takes half a second to import. DDP and
 FSDP need none of it: there the operators see plain tensors.
+
+PyTorch has no public way to register all of this. In a version that has changed the parts of ``DTensor`` that are used,
+importing this module warns, and registers no operator; `sum_exact` of plain tensors works as ever.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
-from torch.distributed.tensor.experimental import register_sharding
 
 from reduce_ops.ladder import LADDER
 from reduce_ops.process_group import parts_of, rounded, state_of
@@ -38,10 +41,20 @@ def _shardings(x: Any, reduced: set[int], keepdim: bool, dtype: torch.dtype | No
             kept = d if keepdim else d - sum(other < d for other in reduced)
             result.append(([Shard(kept)], [Shard(d), *rest]))
     # A sum of partial values is a partial sum, unless they are rounded or wrapped before they are added.
-    input_dtype = x.tensor_meta.dtype
+    input_dtype = _dtype_of(x)
     if dtype in (None, input_dtype) and (input_dtype.is_floating_point or input_dtype.is_complex):
         result.append(([Partial()], [Partial(), *rest]))
     return result
+
+
+def _dtype_of(x: Any) -> torch.dtype:
+    try:
+        return x.tensor_meta.dtype  # type: ignore[no-any-return]
+    except AttributeError as error:
+        raise NotImplementedError(
+            f"reduce_ops.distributed: how a DTensor is sharded is described otherwise in PyTorch {torch.__version__} "
+            f"({error}); sum its local tensors, or full_tensor()"
+        ) from error
 
 
 def _sum(x: Any, dtype: torch.dtype | None = None, block_size: int = 256) -> list[Sharding]:
@@ -106,23 +119,52 @@ def _block_sums_of_rows(
     return [([Replicate()], [Replicate(), None]), ([Shard(0)], [Shard(0), None])]
 
 
-def _register(op: torch._ops.OpOverload, rule: Callable[..., list[Sharding]]) -> None:
-    register_sharding(op)(rule)
-    # What a rule said is remembered by the arguments from the first integer on. A list of them, such as dim, PyTorch
-    # does not count, and would give a sum along one dimension the answer for another.
-    info = DTensor._op_dispatcher.sharding_propagator.op_to_schema_info[op]
-    info.static_argnum = 1
+def _parts_of_dtensor() -> tuple[Callable[..., Any], dict[Any, Any], dict[Any, Any]]:
+    """Return the function that registers a rule, what DTensor knows of operators' arguments, and its special handlers.
+
+    The first is experimental, the others are private. Whether rules are kept where they are expected shows with one for
+    an operator that takes no tensors. So either all operators are registered, or none.
+    """
+    from torch.distributed.tensor.experimental import register_sharding
+
+    probe = torch.ops.reduce._cpu.default
+    register_sharding(probe)(list)
+    dispatcher = DTensor._op_dispatcher
+    infos, handlers = dispatcher.sharding_propagator.op_to_schema_info, dispatcher._custom_op_handlers
+    infos[probe].static_argnum += 1
+    return register_sharding, infos, handlers
 
 
-_register(torch.ops.reduce.sum.default, _sum)
-_register(torch.ops.reduce.sum.dim_IntList, _sum_dims)
-_register(torch.ops.reduce._sums_of_rows.default, _sums_of_rows)
-_register(torch.ops.reduce._block_sums_of_rows.default, _block_sums_of_rows)
-_register(torch.ops.reduce.exact_state.default, _exact_state)
-_register(torch.ops.reduce.exact_state.dim_IntList, _exact_state)
-_register(torch.ops.reduce.exact_round.default, _exact_round)
-_handlers: dict[Any, Any] = DTensor._op_dispatcher._custom_op_handlers
-_handlers |= dict.fromkeys((torch.ops.reduce.sum_exact.default, torch.ops.reduce.sum_exact.dim_IntList), _sum_exact)
-for _rung in LADDER:
-    _register(getattr(torch.ops.reduce, f"sum_v{_rung.number}").default, _sum)
-    _register(getattr(torch.ops.reduce, f"block_sums_v{_rung.number}").default, _block_sums)
+def _register(rules: dict[torch._ops.OpOverload, Callable[..., list[Sharding]]]) -> None:
+    try:
+        register_sharding, infos, handlers = _parts_of_dtensor()
+    except (AttributeError, ImportError, LookupError, TypeError) as error:
+        warnings.warn(
+            f"reduce_ops.distributed: PyTorch {torch.__version__} has changed parts of DTensor that are used here "
+            f"({type(error).__name__}: {error}). No operator of reduce_ops takes a DTensor: sum its local tensors, or "
+            f"full_tensor(). reduce_ops.distributed.sum_exact, of plain tensors, and all else work",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return
+    for op, rule in rules.items():
+        register_sharding(op)(rule)
+        # What a rule said is remembered by the arguments from the first integer on. A list of them, such as dim,
+        # PyTorch does not count, and would give a sum along one dimension the answer for another.
+        infos[op].static_argnum = 1
+    handlers |= dict.fromkeys((torch.ops.reduce.sum_exact.default, torch.ops.reduce.sum_exact.dim_IntList), _sum_exact)
+
+
+_register(
+    {
+        torch.ops.reduce.sum.default: _sum,
+        torch.ops.reduce.sum.dim_IntList: _sum_dims,
+        torch.ops.reduce._sums_of_rows.default: _sums_of_rows,
+        torch.ops.reduce._block_sums_of_rows.default: _block_sums_of_rows,
+        torch.ops.reduce.exact_state.default: _exact_state,
+        torch.ops.reduce.exact_state.dim_IntList: _exact_state,
+        torch.ops.reduce.exact_round.default: _exact_round,
+        **{getattr(torch.ops.reduce, f"sum_v{rung.number}").default: _sum for rung in LADDER},
+        **{getattr(torch.ops.reduce, f"block_sums_v{rung.number}").default: _block_sums for rung in LADDER},
+    }
+)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import re
+import sys
+import warnings
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -12,7 +17,7 @@ from torch.nn import functional
 
 from processes import spawn
 from reduce_ops import LADDER
-from support import assert_same_bits, random_values
+from support import assert_same_bits, in_a_process, random_values
 
 WORLD = 2
 OPS = torch.ops.reduce
@@ -152,6 +157,68 @@ def steps_of_data_parallel(device: str) -> None:
             for name, value in state.items():
                 full = value.full_tensor() if hasattr(value, "full_tensor") else value
                 torch.testing.assert_close(full, expected[name], rtol=1e-4, atol=1e-5)
+
+
+class Without:
+    """An object of which one part, or a part of a part, is missing."""
+
+    def __init__(self, whole: object, missing: str) -> None:
+        self.whole, self.missing = whole, missing
+
+    def __getattr__(self, name: str) -> object:
+        first, _, rest = self.missing.partition(".")
+        if name != first:
+            return getattr(self.whole, name)
+        if not rest:
+            raise AttributeError(f"no {name}")
+        return Without(getattr(self.whole, name), rest)
+
+
+PARTS_OF_DTENSOR = (
+    "dispatcher._custom_op_handlers",
+    "dispatcher.sharding_propagator.op_to_schema_info",
+    "experimental.register_sharding",
+)
+
+
+def sums_where_dtensor_lacks_a_part() -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Shard, distribute_tensor, experimental
+
+    dispatcher, name = DTensor._op_dispatcher, "reduce_ops.distributed"
+    for part in PARTS_OF_DTENSOR:
+        where, _, missing = part.partition(".")
+        sys.modules.pop(name, None)
+        changed = {
+            "dispatcher": patch.object(DTensor, "_op_dispatcher", Without(dispatcher, missing)),
+            "experimental": patch.dict(sys.modules, {experimental.__name__: Without(experimental, missing)}),
+        }
+        with changed[where], warnings.catch_warnings(record=True) as warned:
+            module = importlib.import_module(name)
+        (warning,) = warned
+        for words in (f"PyTorch {torch.__version__} ", missing.rpartition(".")[2], "takes a DTensor", "sum_exact"):
+            assert words in str(warning.message)
+        assert warning.category is RuntimeWarning
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    x = torch.ones(3)
+    d = distribute_tensor(x, init_device_mesh("cpu", (1,)), [Shard(0)])
+    for op in (OPS.sum, OPS.sum_v7, OPS.block_sums_v7, OPS.sum_exact):
+        assert op(x).sum() == 3
+        with pytest.raises(NotImplementedError, match=r"reduce\."):
+            op(d)
+    assert module.sum_exact(x) == 3
+
+
+def test_parts_of_dtensor_that_another_pytorch_lacks() -> None:
+    in_a_process(sums_where_dtensor_lacks_a_part)
+
+
+def test_a_description_of_shards_that_another_pytorch_has() -> None:
+    from reduce_ops.distributed import _sum
+
+    with pytest.raises(NotImplementedError, match=f"PyTorch {re.escape(torch.__version__)}.*no tensor_meta"):
+        _sum(Without(torch.ones(3), "tensor_meta"))
 
 
 def test_dtensor(device: torch.device) -> None:
