@@ -131,7 +131,6 @@ def library(name: str, folder: str, *, headers: Sequence[str] = ()) -> Extension
                 *(f"-Xcompiler={flag}" for flag in HOST_FLAGS),
             ],
         },
-        extra_link_args=LINK_FLAGS,
         py_limited_api=True,  # keeps libtorch_python out: nothing here uses Python, so one build serves every version
     )
 
