@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 PY := .venv/bin/python
-CPP_FILES = $(shell find csrc benchmarks tests -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
+CPP_FILES = $(shell find csrc reduce_ops tests -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help bench test lint format docs sanitize clean distclean FORCE
 .DEFAULT_GOAL := help
@@ -59,7 +59,7 @@ build/environment: FORCE
 SHOW_FAILURE = sed '/^Traceback/,$$d' build/build.log | tail -n 40 | cut -c -300; tail -n 1 build/build.log
 
 # The folders count too: their time changes when a file in them goes.
-build/.ready: .venv/.ready build/environment setup.py pyproject.toml $(shell find csrc benchmarks/csrc)
+build/.ready: .venv/.ready build/environment setup.py pyproject.toml $(shell find csrc)
 	@echo 'setup: building the shared libraries (log: build/build.log)' >&2
 	@$(PY) setup.py build_ext --inplace >build/build.log 2>&1 || { $(SHOW_FAILURE) >&2; exit 1; }
 	@sed -n '/^reduce_ops: /p' build/build.log >&2

@@ -1,11 +1,10 @@
-"""Builds the three shared libraries; the rest of the package is described in pyproject.toml."""
+"""Builds the two shared libraries; the rest of the package is described in pyproject.toml."""
 
 import contextlib
 import os
 import runpy
 import shutil
 import sys
-from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -58,15 +57,6 @@ def nvidia_package() -> Path | None:
     return folder if (folder / "include/cuda_runtime_api.h").exists() else None
 
 
-def newer_cub() -> list[str]:
-    """The headers of the package nvidia-cuda-cccl where it is there: CUB's gpu_to_gpu sums, which CUDA 13.0 lacks."""
-    with contextlib.suppress(metadata.PackageNotFoundError):
-        for file in metadata.files("nvidia-cuda-cccl") or ():
-            if file.match("cccl/cub/cub.cuh"):
-                return [str(Path(file.locate()).resolve().parent.parent)]
-    return []
-
-
 SCHEDULE = Path("csrc/ladder/schedule_library.cpp")  # is a library of its own
 
 
@@ -91,19 +81,16 @@ def write_device_sources() -> None:
     runpy.run_path("csrc/jit/embed.py")["write"](GENERATED)
 
 
-def library(name: str, folder: str, *, headers: Sequence[str] = ()) -> Extension:
-    """All sources below `folder` as one shared library: *_cuda.cpp with a CUDA runtime, *.cu with nvcc.
-
-    headers: folders to look for headers in before those of the toolkit.
-    """
+def operators() -> Extension:
+    """All sources below csrc as one shared library: *_cuda.cpp with a CUDA runtime, *.cu with nvcc."""
     cuda = with_toolkit or nvidia is not None
-    files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+    files = sorted(path for path in Path("csrc").rglob("*") if path.is_file())
     sources = [f for f in files if f.suffix == ".cpp" and f != SCHEDULE and (cuda or not f.stem.endswith("_cuda"))]
     if with_toolkit:
         sources += [f for f in files if f.suffix == ".cu"]
     # So that a source archive has the headers, and a new list of exports links again.
     depends = [f.as_posix() for f in sorted({*files, EXPORTS}.difference(sources))]
-    if cuda and folder == "csrc":
+    if cuda:
         sources.append(GENERATED)
     include_dirs = cpp_extension.include_paths("cuda" if with_toolkit else "cpu")
     link_args: list[str] = []
@@ -115,16 +102,20 @@ def library(name: str, folder: str, *, headers: Sequence[str] = ()) -> Extension
     system_headers = [f"-isystem{path}" for path in include_dirs]
     make = cpp_extension.CUDAExtension if with_toolkit else cpp_extension.CppExtension
     return make(
-        f"reduce_ops.{name}",
+        "reduce_ops.libreduce_ops",
         [f.as_posix() for f in sources],
         depends=depends,
-        include_dirs=[str(Path(d).resolve()) for d in ("csrc", folder, *headers)],
+        include_dirs=[str(Path("csrc").resolve())],
         extra_link_args=[*LINK_FLAGS, *link_args],
         extra_compile_args={
             # -fopenmp when compiling only: at::parallel_for is serial without it. Linking with it could bring a second
             # OpenMP runtime, deaf to torch.set_num_threads; unlinked, its symbols are found in the one PyTorch loaded.
             # -ffile-prefix-map: error messages name csrc/..., not a folder of the machine that built it.
-            "cxx": [*CXX_FLAGS, "-fopenmp", f"-ffile-prefix-map={Path.cwd()}/=", *system_headers],
+            # AT_PER_OPERATOR_HEADERS: some of PyTorch's headers include all 3,000 operators without it.
+            "cxx": [
+                *(*CXX_FLAGS, "-fopenmp", f"-ffile-prefix-map={Path.cwd()}/=", "-DAT_PER_OPERATOR_HEADERS"),
+                *system_headers,
+            ],
             "nvcc": [
                 # -O1 is of the host's code, which registers and launches kernels; with -O3 they take a twelfth longer.
                 *(STANDARD, "-O1", "-lineinfo", "--fmad=false", f"--threads={len(os.sched_getaffinity(0))}"),
@@ -159,11 +150,7 @@ write_device_sources()
 
 setup(
     license="Apache-2.0",
-    ext_modules=[
-        schedule_library(),
-        library("libreduce_ops", "csrc"),
-        library("libreduce_ops_bench", "benchmarks/csrc", headers=newer_cub()),
-    ],
+    ext_modules=[schedule_library(), operators()],
     cmdclass={
         "build_ext": cpp_extension.BuildExtension.with_options(no_python_abi_suffix=True),
         **WHEEL_COMMAND,

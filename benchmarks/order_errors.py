@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from reduce_ops import _library, measure
+from reduce_ops import _cub, measure
 from reduce_ops import sum as canonical_sum
 
 N = 2**20
@@ -56,8 +56,8 @@ def errors_of(x: np.ndarray, device: torch.device) -> dict[str, float]:
         f"torch.sum, {device.type.upper()}": t.sum(),
     }
     if device.type == "cuda":
-        _library.load("reduce_ops_bench")
-        sums["CUB"] = torch.ops.reduce_bench.cub_sum(t)
+        if cub := _cub.functions().sum:
+            sums["CUB"] = cub(t)
         sums["torch.sum, CPU"] = torch.from_numpy(x).sum()
     sums["canonical order"] = canonical_sum(t)
     return {name: error(x, float(value)) for name, value in sums.items()}

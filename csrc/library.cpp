@@ -1,4 +1,5 @@
-// Every operator of the package. Kernels are registered next to their code, in *_cpu.cpp, *_cuda.cpp and *_meta.cpp.
+// Every operator of the package, and its kernels on the CPU. Those on CUDA are in library_cuda.cpp, derivatives in
+// autograd.cpp; transforms.cpp has Meta, autocast, vmap and functionalization.
 
 #include <torch/library.h>
 
@@ -6,9 +7,12 @@
 #include <tuple>
 #include <vector>
 
+#include "exact/register.h"
 #include "isa_cpu.h"
-#include "ladder/schedule.h"
+#include "ladder/register.h"
 #include "override.h"
+#include "read/read_op.h"
+#include "sum/register.h"
 
 namespace reduce_ops {
 namespace {
@@ -82,6 +86,14 @@ TORCH_LIBRARY(reduce, m) {
   m.def("exact_round(Tensor state, *, ScalarType dtype) -> Tensor", pure);
 
   m.def("_override_aten(bool enabled) -> ()", &override_aten);
+  m.def("_read(Tensor self) -> Tensor");  // for benchmarks: what no sum of self can beat
+}
+
+TORCH_LIBRARY_IMPL(reduce, CPU, m) {
+  ladder::register_rungs<ladder::Backend<ladder::run_pass_cpu>>(m);
+  sum::register_sum<sum::sum_cpu, sum::empty_cpu>(m);
+  exact::register_exact<exact::exact_cpu, exact::round_cpu, sum::empty_cpu>(m);
+  m.impl("_read", &read_cpu);
 }
 
 /// Gives every operator above an answer for a dispatch key that none of them sums.

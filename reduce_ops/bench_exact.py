@@ -11,7 +11,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from reduce_ops import _library, exact, exact_value, measure, race
+from reduce_ops import _cub, exact, exact_value, measure, race
 from reduce_ops.race import OURS, READ, TORCH
 
 EXACT = "reduce.sum_exact"
@@ -23,7 +23,7 @@ FSUM_N = 2**20
 """Elements up to which ``math.fsum`` takes part, on the CPU: it needs 10 ns or more for each."""
 
 CUB_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-"""What CUB's reproducible sum is built for (benchmarks/csrc/cub_reproducible_sum.cu)."""
+"""What CUB's reproducible sum is built for (cub/cub_reproducible_sum.cu)."""
 
 SAMPLES = 4
 """Outputs of a sum along a dimension that are checked, the first and the last among them."""
@@ -143,8 +143,9 @@ def cases(device: torch.device, dtype: torch.dtype | None = None) -> list[Case]:
 
 def run(cases: Sequence[Case], *, show_progress: bool = False) -> Report:
     """Time all contenders on each input, in one run on the same buffers, and check what they return."""
-    _library.load("reduce_ops_bench")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cuda":
+        _cub.functions()  # built now, not between the cases
     rows = race.run(cases, lambda case: _timed(case, device), show_progress=show_progress)
     x = make_input(Case("", (measure.HOST_N,)), device)
     host = measure.host_times(_host_contenders(x), x)
@@ -190,14 +191,13 @@ def _contenders(case: Case, x: Tensor) -> dict[str, measure.Function]:
     functions: dict[str, measure.Function] = {
         EXACT: lambda t: torch.ops.reduce.sum_exact(t, dim),
         OURS: lambda t: torch.ops.reduce.sum(t, dim),
-        READ: torch.ops.reduce_bench.read,
+        READ: torch.ops.reduce._read,
         TORCH: race.torch_sum(x.dtype, None if dim is None else (dim,)),
     }
     if x.dtype in (torch.float16, torch.bfloat16, torch.float32):
         functions[FLOAT64] = lambda t: torch.sum(t, dim, dtype=torch.float64)
-    has_cub = torch._C._dispatch_has_kernel_for_dispatch_key("reduce_bench::cub_reproducible_sum", "CUDA")
-    if x.is_cuda and has_cub and dim is None and x.dtype in CUB_DTYPES:
-        functions[CUB] = torch.ops.reduce_bench.cub_reproducible_sum
+    if x.is_cuda and dim is None and x.dtype in CUB_DTYPES and (cub := _cub.functions().reproducible_sum):
+        functions[CUB] = cub
     return functions
 
 

@@ -88,8 +88,8 @@ def run(x: Tensor, rungs: Sequence[Rung] = LADDER, *, over_sizes: bool = False, 
         over_sizes: Whether they, and ``reduce.sum``, are also timed on the first 2**10, 2**12, ... elements.
         show_progress: Whether to show a bar on standard error.
     """
-    _library.load("reduce_ops_bench")
-    functions: dict[str, measure.Function] = {READ: torch.ops.reduce_bench.read}
+    _library.load("reduce_ops")
+    functions: dict[str, measure.Function] = {READ: torch.ops.reduce._read}
     functions |= {rung.name: getattr(torch.ops.reduce, rung.name) for rung in rungs}
     functions["torch.sum"] = _torch_sum(x)
 

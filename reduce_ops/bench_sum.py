@@ -10,7 +10,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from reduce_ops import _library, measure, race
+from reduce_ops import _cub, _library, measure, race
 from reduce_ops.bench_ladder import random_input
 from reduce_ops.race import OURS, READ, TORCH
 
@@ -18,7 +18,7 @@ CUB_DTYPES = (
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64),
     *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
 )
-"""What CUB is built for (benchmarks/csrc/cub_sum.cu)."""
+"""What CUB is built for (cub/cub_sum.cu)."""
 
 AT_EVERY_POWER = (torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.int64)
 """On a GPU, and beside float32, whose powers of two are raced with their neighbours."""
@@ -100,8 +100,10 @@ def _neighbours(n: int, dtype: torch.dtype, *, compiled: bool) -> list[Case]:
 
 def run(cases: Sequence[Case], *, show_progress: bool = False) -> Report:
     """Time all contenders on each input, in one run on the same buffers."""
-    _library.load("reduce_ops_bench")
+    _library.load("reduce_ops")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cuda":
+        _cub.functions()  # built now, not between the cases
     rows = race.run(cases, lambda case: _timed(case, device), show_progress=show_progress)
     x = random_input(measure.HOST_N, torch.float32, device)
     host = measure.host_times(_host_contenders() | _backward_contenders(x), x)
@@ -124,10 +126,10 @@ def _timed(case: Case, device: torch.device) -> Row:
 def _contenders(case: Case, x: Tensor) -> dict[str, measure.Function]:
     functions: dict[str, measure.Function] = {OURS: torch.ops.reduce.sum}
     if x.is_contiguous() and x.data_ptr() % 16 == 0:
-        functions[READ] = torch.ops.reduce_bench.read
+        functions[READ] = torch.ops.reduce._read
     functions[TORCH] = race.torch_sum(x.dtype)
-    if x.is_cuda and x.is_contiguous() and x.dtype in CUB_DTYPES:
-        functions["CUB"] = torch.ops.reduce_bench.cub_sum
+    if x.is_cuda and x.is_contiguous() and x.dtype in CUB_DTYPES and (cub := _cub.functions().sum):
+        functions["CUB"] = cub
     return functions | (race.compiled_sum(x) if case.compiled else {})
 
 

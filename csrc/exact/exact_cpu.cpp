@@ -1,4 +1,3 @@
-#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <c10/util/BFloat16.h>
@@ -133,6 +132,8 @@ void for_type(at::ScalarType dtype, Call call) {
   }
 }
 
+}  // namespace
+
 void exact_cpu(const at::Tensor& self, DimSet reduced, const at::Tensor& result, Rounding rounding) {
   if (result.scalar_type() == at::kLong) return sum_as<int64_t>(self, reduced, result, Keep(), result.size(-1));
   for_type(result.scalar_type(), [&](auto type) {
@@ -140,6 +141,8 @@ void exact_cpu(const at::Tensor& self, DimSet reduced, const at::Tensor& result,
     sum_as<Out>(self, reduced, result, Round<Out>(rounding), 1);
   });
 }
+
+namespace {
 
 template <typename Layout, typename Out>
 void round_all(const at::Tensor& states, const at::Tensor& result, Rounding rounding) {
@@ -155,6 +158,8 @@ void round_all(const at::Tensor& states, const at::Tensor& result, Rounding roun
   });
 }
 
+}  // namespace
+
 void round_cpu(const at::Tensor& states, const at::Tensor& result, Rounding rounding) {
   for_type(result.scalar_type(), [&](auto type) {
     using Out = decltype(type);
@@ -162,13 +167,5 @@ void round_cpu(const at::Tensor& states, const at::Tensor& result, Rounding roun
     round_all<Layout64, Out>(states, result, rounding);
   });
 }
-
-at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor&) {
-  return at::detail::empty_cpu(sizes, dtype);
-}
-
-}  // namespace
-
-TORCH_LIBRARY_IMPL(reduce, CPU, m) { register_exact<exact_cpu, round_cpu, empty>(m); }
 
 }  // namespace reduce_ops::exact

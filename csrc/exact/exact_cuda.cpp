@@ -1,9 +1,7 @@
 #include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <optional>
@@ -17,10 +15,6 @@
 
 namespace reduce_ops::exact {
 namespace {
-
-at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& like) {
-  return at::detail::empty_cuda(sizes, dtype, like.device(), std::nullopt);
-}
 
 /// Returns false if dimensions merge to more than kernels take.
 bool describe(const at::Tensor& self, DimSet reduced, int64_t outputs, Problem& p) {
@@ -46,7 +40,9 @@ bool describe(const at::Tensor& self, DimSet reduced, int64_t outputs, Problem& 
   return true;
 }
 
-void exact_into(const at::Tensor& tensor, DimSet reduced, const at::Tensor& result, Rounding rounding) {
+}  // namespace
+
+void exact_cuda(const at::Tensor& tensor, DimSet reduced, const at::Tensor& result, Rounding rounding) {
   const c10::cuda::CUDAGuard guard(tensor.device());
   const auto stream = c10::cuda::getCurrentCUDAStream();
   at::Tensor self = tensor;
@@ -70,15 +66,11 @@ void exact_into(const at::Tensor& tensor, DimSet reduced, const at::Tensor& resu
   C10_CUDA_CHECK(launch(l, stream));
 }
 
-void round_into(const at::Tensor& states, const at::Tensor& result, Rounding rounding) {
+void round_cuda(const at::Tensor& states, const at::Tensor& result, Rounding rounding) {
   const c10::cuda::CUDAGuard guard(states.device());
   C10_CUDA_CHECK(launch_round(states.const_data_ptr<int64_t>(), static_cast<int>(states.size(-1)), result.numel(),
                               {result.mutable_data_ptr(), type_of(result.scalar_type()), rounding},
                               c10::cuda::getCurrentCUDAStream()));
 }
-
-}  // namespace
-
-TORCH_LIBRARY_IMPL(reduce, CUDA, m) { register_exact<exact_into, round_into, empty>(m); }
 
 }  // namespace reduce_ops::exact

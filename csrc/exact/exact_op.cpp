@@ -1,12 +1,11 @@
 #include "exact/exact_op.h"
 
-#include <ATen/ops/stack.h>
+#include <ATen/core/DimVector.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
-#include "dispatch.h"
 #include "sum_dtypes.h"
 
 namespace reduce_ops::exact {
@@ -16,10 +15,7 @@ bool is_integer(at::ScalarType dtype) { return at::isIntegralType(dtype, /*inclu
 
 /// Integers add up as reduce::sum adds them, and elements that become integers too.
 at::Tensor sum_of_integers(const at::Tensor& self, const sum::Request& request) {
-  static const auto op =
-      find_operator<at::Tensor(const at::Tensor&, at::OptionalIntArrayRef, bool, std::optional<at::ScalarType>)>(
-          kSum, "dim_IntList");
-  return op.call(self, request.dims, request.keepdim, request.dtype);
+  return sum::call_sum(self, request.dims, request.keepdim, request.dtype);
 }
 
 /// Integers of 64 bits as pairs of float64, each of which holds one half exactly.
@@ -28,7 +24,12 @@ at::Tensor halves(const at::Tensor& self) {
   const at::Tensor x = self.view(at::kLong);
   at::Tensor high = x.bitwise_right_shift(32);
   if (self.scalar_type() == at::kUInt64) high = high.bitwise_and(kLow);
-  return at::stack({high.to(at::kDouble).mul_(0x1p32), x.bitwise_and(kLow).to(at::kDouble)}, -1);
+  at::DimVector sizes(x.sizes());
+  sizes.push_back(2);
+  const at::Tensor result = x.new_empty(sizes, x.options().dtype(at::kDouble));
+  result.select(-1, 0).copy_(high).mul_(0x1p32);
+  result.select(-1, 1).copy_(x.bitwise_and(kLow));
+  return result;
 }
 
 /// What a backend sums: floats, of which those of a complex number lie along one more dimension, which is kept, and
@@ -99,10 +100,10 @@ int64_t words_of(at::ScalarType input) {
 }
 
 at::Tensor sum_exact(const at::Tensor& self, const sum::Request& request, const Backend& backend) {
-  const at::ScalarType dtype = sum::result_dtype(kSumExact, self, request.dtype);
+  const at::ScalarType dtype = sum::result_dtype("sum_exact", self, request.dtype);
   if (is_integer(dtype)) return sum_of_integers(self, request);
   const DimSet reduced = sum::reduced_dims(self, request.dims);
-  const Floats floats = floats_of(kSumExact, self, reduced);
+  const Floats floats = floats_of("sum_exact", self, reduced);
   const Stored stored = stored_for(c10::toRealValueType(dtype));
   auto sizes = sum::result_sizes(self.sizes(), reduced, request.keepdim);
   if (self.is_complex()) sizes.push_back(2);

@@ -1,7 +1,6 @@
 // The CPU twin: runs the schedule of each rung, so that it adds what the GPU adds, in the GPU's order, to the bit.
 
 #include <ATen/Parallel.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <array>
@@ -107,7 +106,9 @@ void run_pass_typed(const Rung& rung, const Grid& grid, const at::Tensor& a, con
   });
 }
 
-void run_pass(const Rung& rung, const Grid& grid, const at::Tensor& a, const at::Tensor& sums) {
+}  // namespace
+
+void run_pass_cpu(const Rung& rung, const Grid& grid, const at::Tensor& a, const at::Tensor& sums) {
   const auto in_type = a.scalar_type();
   const auto out_type = sums.scalar_type();
 #define PASS(in, acc, out)                                        \
@@ -116,9 +117,5 @@ void run_pass(const Rung& rung, const Grid& grid, const at::Tensor& a, const at:
 #include "ladder/types.def"
   TORCH_INTERNAL_ASSERT(false, "no pass from ", in_type, " to ", out_type);
 }
-
-}  // namespace
-
-TORCH_LIBRARY_IMPL(reduce, CPU, m) { register_rungs<Backend<run_pass>>(m); }
 
 }  // namespace reduce_ops::ladder

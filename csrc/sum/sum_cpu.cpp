@@ -58,6 +58,8 @@ void sum_to(const at::Tensor& self, DimSet reduced, const at::Tensor& result) {
 }
 
 /// SumInto for the CPU: any strides, conjugate and negative bits, without a copy.
+}  // namespace
+
 void sum_cpu(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
   const DenormalsKept kept;
   switch (accumulate) {
@@ -78,12 +80,8 @@ void sum_cpu(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, 
   }
 }
 
-at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor&) {
+at::Tensor empty_cpu(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor&) {
   return at::detail::empty_cpu(sizes, dtype);
 }
-
-}  // namespace
-
-TORCH_LIBRARY_IMPL(reduce, CPU, m) { register_sum<sum_cpu, empty>(m); }
 
 }  // namespace reduce_ops::sum

@@ -4,7 +4,6 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <torch/library.h>
 
 #include <optional>
 
@@ -13,10 +12,6 @@
 
 namespace reduce_ops::sum {
 namespace {
-
-at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& like) {
-  return at::detail::empty_cuda(sizes, dtype, like.device(), std::nullopt);
-}
 
 void copy(const at::Tensor& elements, const at::Tensor& result) {
   at::Tensor to = result;
@@ -41,28 +36,26 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
   // The kernels know no conjugate or negative bit.
   const bool lazy = tensor.is_conj() || tensor.is_neg();
   run_steps(lazy ? tensor.resolve_conj().resolve_neg() : tensor, reduced, accumulate, result,
-            {multiprocessors, empty, copy, launch_step});
+            {multiprocessors, empty_cuda, copy, launch_step});
+}
+
+}  // namespace
+
+at::Tensor empty_cuda(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& like) {
+  return at::detail::empty_cuda(sizes, dtype, like.device(), std::nullopt);
 }
 
 void sum_cuda(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
   sum_with_plan(self, reduced, accumulate, result, 0);
 }
 
-/// For tests of what no plan may change: the sum by the plan for another GPU.
 at::Tensor sum_as_on(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
   TORCH_CHECK(multiprocessors > 0, "_sum_as_on: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
   const auto sum_into = [multiprocessors](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate,
                                           const at::Tensor& result) {
     sum_with_plan(x, reduced, accumulate, result, static_cast<int>(multiprocessors));
   };
-  return sum(self, {dims, false, std::nullopt}, sum_into, empty);
-}
-
-}  // namespace
-
-TORCH_LIBRARY_IMPL(reduce, CUDA, m) {
-  register_sum<sum_cuda, empty>(m);
-  m.impl("_sum_as_on", &sum_as_on);
+  return sum(self, {dims, false, std::nullopt}, sum_into, empty_cuda);
 }
 
 }  // namespace reduce_ops::sum

@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/FunctionRef.h>
 #include <c10/util/OptionalArrayRef.h>
-#include <torch/library.h>
 
 #include <bitset>
 #include <optional>
@@ -63,36 +62,17 @@ c10::SmallVector<Size, 6> result_sizes(c10::ArrayRef<Size> sizes, DimSet reduced
   return result;
 }
 
-/// Registers the overloads of sum for one dispatch key. kSum and kSumOut take (self, request[, out]).
-template <auto kSum, auto kSumOut>
-void register_overloads(torch::Library& m) {
-  using Dtype = std::optional<at::ScalarType>;
-  using Dims = at::OptionalIntArrayRef;
-  m.impl("sum", +[](const at::Tensor& self, Dtype dtype) { return kSum(self, {std::nullopt, false, dtype}); });
-  m.impl(
-      "sum.out", +[](const at::Tensor& self, Dtype dtype, at::Tensor& out) -> at::Tensor& {
-        return kSumOut(self, {std::nullopt, false, dtype}, out);
-      });
-  m.impl(
-      "sum.dim_IntList",
-      +[](const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype) { return kSum(self, {dims, keepdim, dtype}); });
-  m.impl(
-      "sum.IntList_out",
-      +[](const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype, at::Tensor& out) -> at::Tensor& {
-        return kSumOut(self, {dims, keepdim, dtype}, out);
-      });
-}
+/// torch.ops.reduce.sum, through the dispatcher.
+at::Tensor call_sum(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
+                    std::optional<at::ScalarType> dtype);
 
-/// The same for a backend that has data.
-template <SumInto* kSumInto, Allocate* kAllocate>
-void register_sum(torch::Library& m) {
-  constexpr auto kSum = [](const at::Tensor& self, const Request& request) {
-    return sum(self, request, kSumInto, kAllocate);
-  };
-  constexpr auto kSumOut = [](const at::Tensor& self, const Request& request, at::Tensor& out) -> at::Tensor& {
-    return sum_out(self, request, out, kSumInto, kAllocate);
-  };
-  register_overloads<kSum, kSumOut>(m);
-}
+// Of the backends, which library.cpp and library_cuda.cpp register.
+SumInto sum_cpu;
+SumInto sum_cuda;
+Allocate empty_cpu;
+Allocate empty_cuda;
+
+/// For tests of what no plan may change: the sum by the plan for another GPU.
+at::Tensor sum_as_on(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors);
 
 }  // namespace reduce_ops::sum

@@ -1,19 +1,16 @@
-// Operators of the benchmark alone; the package never loads them otherwise.
-
+#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
-#include <torch/library.h>
 
 #include <array>
 
-namespace reduce_ops::bench {
-namespace {
+#include "read/read_op.h"
 
-/// Reads the tensor's bytes once with all threads: what a sum on this CPU could reach at best.
+namespace reduce_ops {
+
 at::Tensor read_cpu(const at::Tensor& self) {
-  TORCH_CHECK(self.is_contiguous(), "read: self must be contiguous");
-  const at::Tensor out = at::empty({1}, self.options().dtype(at::kInt));
+  TORCH_CHECK(self.is_contiguous(), "_read: self must be contiguous");
+  const at::Tensor out = at::detail::empty_cpu({1}, at::kInt);
   int* never_written = static_cast<int*>(out.mutable_data_ptr());
   using Line = std::array<uint64_t, 8>;
   const auto* lines = static_cast<const Line*>(self.const_data_ptr());
@@ -30,14 +27,4 @@ at::Tensor read_cpu(const at::Tensor& self) {
   return out;
 }
 
-}  // namespace
-
-TORCH_LIBRARY(reduce_bench, m) {
-  m.def("read(Tensor self) -> Tensor");  // one int32 of no meaning
-  m.def("cub_sum(Tensor self) -> Tensor");
-  m.def("cub_reproducible_sum(Tensor self) -> Tensor");
-}
-
-TORCH_LIBRARY_IMPL(reduce_bench, CPU, m) { m.impl("read", &read_cpu); }
-
-}  // namespace reduce_ops::bench
+}  // namespace reduce_ops

@@ -1,6 +1,6 @@
-#include "read_kernel.h"
+#include "read/read_kernel.h"
 
-namespace reduce_ops::bench {
+namespace reduce_ops {
 namespace {
 
 constexpr int kThreads = 512;
@@ -41,4 +41,4 @@ cudaError_t read(const void* data, int64_t bytes, uint32_t* never_written, cudaS
   return cudaGetLastError();
 }
 
-}  // namespace reduce_ops::bench
+}  // namespace reduce_ops

@@ -1,3 +1,5 @@
+// CUB's sums as operators, to race against. reduce_ops/_cub.py builds this folder when a benchmark first asks for it.
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAException.h>
@@ -7,20 +9,9 @@
 
 #include "cub_reproducible_sum.h"
 #include "cub_sum.h"
-#include "read_kernel.h"
 
 namespace reduce_ops::bench {
 namespace {
-
-at::Tensor read_cuda(const at::Tensor& self) {
-  const auto address = reinterpret_cast<uintptr_t>(self.const_data_ptr());
-  TORCH_CHECK(self.is_contiguous() && address % 16 == 0, "read: self must be contiguous and start at a multiple of 16");
-  const c10::cuda::CUDAGuard guard(self.device());
-  const at::Tensor unused = at::empty({1}, self.options().dtype(at::kInt));
-  C10_CUDA_CHECK(read(self.const_data_ptr(), static_cast<int64_t>(self.nbytes()),
-                      static_cast<uint32_t*>(unused.mutable_data_ptr()), c10::cuda::getCurrentCUDAStream()));
-  return unused;
-}
 
 struct CubTypes {
   CubType in;
@@ -101,8 +92,12 @@ at::Tensor cub_reproducible_sum_cuda(const at::Tensor& self) {
 
 }  // namespace
 
+TORCH_LIBRARY(reduce_bench, m) {
+  m.def("cub_sum(Tensor self) -> Tensor");
+  m.def("cub_reproducible_sum(Tensor self) -> Tensor");
+}
+
 TORCH_LIBRARY_IMPL(reduce_bench, CUDA, m) {
-  m.impl("read", &read_cuda);
   m.impl("cub_sum", &cub_sum_cuda);
   if (has_cub_reproducible_sum()) m.impl("cub_reproducible_sum", &cub_reproducible_sum_cuda);
 }
