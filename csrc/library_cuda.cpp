@@ -3,6 +3,10 @@
 #include <torch/library.h>
 
 #include "exact/register.h"
+#include "jit/compiler.h"
+#include "jit/jit_op.h"
+#include "jit/kernel.h"
+#include "ladder/ladder_kernels.h"
 #include "ladder/register.h"
 #include "read/read_op.h"
 #include "sum/register.h"
@@ -15,6 +19,18 @@ TORCH_LIBRARY_IMPL(reduce, CUDA, m) {
   exact::register_exact<exact::exact_cuda, exact::round_cuda, sum::empty_cuda>(m);
   m.impl("_sum_as_on", &sum::sum_as_on);
   m.impl("_read", &read_cuda);
+}
+
+TORCH_LIBRARY_IMPL(reduce, CompositeExplicitAutograd, m) {
+  m.impl("_kernels", &jit::kernels);
+  m.impl("_exact_kernels", &jit::exact_kernels);
+  m.impl("_compile", &jit::compile_op);
+  m.impl("_find_kernel", &jit::find_op);
+  m.impl("_compiler", [] { return jit::compiler_version(); });
+  m.impl("_cache_folder", [] { return jit::cache_folder(); });
+  m.impl("_sources", &jit::sources);
+  m.impl("_kernel_counts", &jit::counts_op);
+  m.impl("_ladder_engine", [](bool always) { return ladder::use_engine(always); });
 }
 
 }  // namespace reduce_ops

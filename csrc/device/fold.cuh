@@ -11,7 +11,7 @@ namespace reduce_ops::sum {
 
 /// Elements of one load.
 template <typename In>
-constexpr int kPerLoad = kLoadBytes / static_cast<int>(sizeof(In));
+inline constexpr int kPerLoad = kLoadBytes / static_cast<int>(sizeof(In));
 
 /// Rounds kCount sums and stores them, marked as the first to leave the caches. p: aligned to all of them together, or
 /// to 16 bytes.
@@ -31,7 +31,7 @@ __device__ void store_streaming(Out* p, const Acc (&sum)[kCount]) {
 }
 
 template <int n>
-constexpr int kLog2 = kLog2<n / 2> + 1;
+inline constexpr int kLog2 = kLog2<n / 2> + 1;
 template <>
 constexpr int kLog2<1> = 0;
 

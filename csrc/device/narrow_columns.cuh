@@ -119,7 +119,7 @@ __device__ Acc fold_items(const In* first, int rows, unsigned lane) {
   return mine;
 }
 
-constexpr int kWarpsAtOnce = kNarrowWarps / 2;
+inline constexpr int kWarpsAtOnce = kNarrowWarps / 2;
 
 /// The sums of up to kWarpsAtOnce warps, kColumns apart.
 template <int kColumns, typename Acc>

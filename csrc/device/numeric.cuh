@@ -8,7 +8,7 @@
 
 namespace reduce_ops {
 
-constexpr unsigned kFullWarp = 0xffffffff;  // the lanes of a shuffle
+inline constexpr unsigned kFullWarp = 0xffffffff;  // the lanes of a shuffle
 
 /// A complex number is two independent sums. Laid out as PyTorch's: real part first.
 template <typename T>

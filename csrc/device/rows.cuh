@@ -22,11 +22,11 @@
 namespace reduce_ops::sum {
 
 /// Tiles, of a chunk a warp, that a block folds at once.
-constexpr int kTilesAtOnce = kMaxTiles / kWarpSize;
+inline constexpr int kTilesAtOnce = kMaxTiles / kWarpSize;
 
 /// Blocks of an output of sum_small_grid, at most.
 template <int kThreads, bool kBatched>
-constexpr int kMostSmallBlocks = most_small_blocks(kThreads, !kBatched);
+inline constexpr int kMostSmallBlocks = most_small_blocks(kThreads, !kBatched);
 
 /// s[0..count), count <= kMost <= 32 * 32, as a tree. Called by the whole block after a barrier; warp 0 gets the
 /// result.

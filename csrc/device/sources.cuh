@@ -208,7 +208,7 @@ struct Unordered : OneRun<Unordered<In, Acc, kLoads>, In, Acc, kLoads> {
   }
 };
 
-constexpr int kAnyWords = -1;
+inline constexpr int kAnyWords = -1;
 
 /// How ShiftedBy takes the word behind a full chunk, of which its last lane needs a part, of elements of 1 or 2 bytes.
 enum class Behind {

@@ -7,7 +7,7 @@
 namespace reduce_ops::sum {
 
 /// Dimensions that a kernel takes; a tensor with more that cannot be merged is copied first.
-constexpr int kMaxDims = 12;
+inline constexpr int kMaxDims = 12;
 
 /// Division by a fixed number: one multiplication and a shift for 32-bit dividends below 2^31, as in "Division by
 /// Invariant Integers using Multiplication" (Granlund, Montgomery 1994); the plain 64-bit division beyond.

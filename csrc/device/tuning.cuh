@@ -7,9 +7,9 @@
 
 namespace reduce_ops::sum {
 
-constexpr int kWarpSize = 32;
-constexpr int kLoadBytes = 16;  // what one lane loads at once
-constexpr int kMaxBoxDims = 8;
+inline constexpr int kWarpSize = 32;
+inline constexpr int kLoadBytes = 16;  // what one lane loads at once
+inline constexpr int kMaxBoxDims = 8;
 
 /// How the elements of an output lie, for Family::rows.
 enum class Layout {
@@ -33,16 +33,16 @@ enum class LetNext {
 constexpr bool can_permute(int loads) { return loads > 2; }
 
 /// Where blocks publish sums (slots.cuh): memory of a stream, and how many sums it takes.
-constexpr int64_t kSlotBytes = int64_t{1} << 19;
+inline constexpr int64_t kSlotBytes = int64_t{1} << 19;
 constexpr int64_t max_slots(int accumulate_size) { return kSlotBytes / 8 / (accumulate_size / 4); }
 
 /// Memory that a step in between may take: this much, or a hundredth of the input. With the result and what an
 /// allocator rounds up it stays under 8 MiB.
-constexpr int64_t kScratchBytes = int64_t{7} << 20;
+inline constexpr int64_t kScratchBytes = int64_t{7} << 20;
 
 /// Blocks of one launch of rows that can publish: thousands where there is much data. With up to 4096, 2^31 + 1 float32
 /// made 2049 blocks of twice as many tiles as 2^31 made 4096 of: 1880 us instead of 1863 (H200).
-constexpr int kMaxBlocks = 16384;
+inline constexpr int kMaxBlocks = 16384;
 static_assert(kMaxBlocks <= max_slots(16));
 
 /// Whether a load is of a single element.
@@ -96,29 +96,29 @@ constexpr int most_block_loads(int accumulate_size) { return 2 * grid_loads(Layo
 constexpr int grid_threads(Layout layout) { return is_by_element(layout) ? 256 : 512; }
 
 /// Bytes of an element of a shifted run: larger ones lie at multiples of 16.
-constexpr int kLargestShifted = 8;
+inline constexpr int kLargestShifted = 8;
 
-constexpr int64_t kMaxGridX = 0x7fffffff;  // blocks of a grid, of CUDA
-constexpr int kMaxGridY = 65535;           // the same
-constexpr int kMaxTiles = 1024;            // of a block of rows
-constexpr int kWarpThreads = 128;          // of sum_warp
-constexpr int kColumnRows = 16;            // loads of a thread of sum_columns
-constexpr int kFewKernelsRows = 8;         // the same where there are few kernels
-constexpr int kWaveThreads = 512;          // of a block of sum_columns that takes the registers of a multiprocessor
-constexpr int kSingleWaveThreads = 768;    // the same of single columns
-constexpr int kFewRows = 8;                // of a thread of sum_few_rows
-constexpr int kMaxFewRowsParts = 8;        // lanes that a column has there
-constexpr int kMaxCounterLevels = 17;      // of a thread of sum_columns: 65536 batches
-constexpr int kCounterBytes = 96 << 10;    // that the counters of a block may take; GPUs have 99 KiB at least
-constexpr int kMaxSegmentsAPart = 1024;    // that a part of the last block of a column folds
-constexpr int kTileBytes = 12 * 1024;      // of staged rows, which begin anywhere in the first line of a tile
-constexpr int kLineBytes = 128;            // of L2
-constexpr int kSectorBytes = 32;           // of a line, which are read one by one
-constexpr int kStagedThreads = 128;
-constexpr int kMaxShortRow = 320;        // elements; 790 random layouts of more are 1.07 times as fast as rows (H200)
-constexpr int kMaxTinyRow = 8;           // elements
-constexpr int kNarrowWarps = 16;         // of a block, at most
-constexpr int kMaxNarrowBatches = 1024;  // of a warp
+inline constexpr int64_t kMaxGridX = 0x7fffffff;  // blocks of a grid, of CUDA
+inline constexpr int kMaxGridY = 65535;           // the same
+inline constexpr int kMaxTiles = 1024;            // of a block of rows
+inline constexpr int kWarpThreads = 128;          // of sum_warp
+inline constexpr int kColumnRows = 16;            // loads of a thread of sum_columns
+inline constexpr int kFewKernelsRows = 8;         // the same where there are few kernels
+inline constexpr int kWaveThreads = 512;          // of a block of sum_columns that takes the registers of a multiprocessor
+inline constexpr int kSingleWaveThreads = 768;    // the same of single columns
+inline constexpr int kFewRows = 8;                // of a thread of sum_few_rows
+inline constexpr int kMaxFewRowsParts = 8;        // lanes that a column has there
+inline constexpr int kMaxCounterLevels = 17;      // of a thread of sum_columns: 65536 batches
+inline constexpr int kCounterBytes = 96 << 10;    // that the counters of a block may take; GPUs have 99 KiB at least
+inline constexpr int kMaxSegmentsAPart = 1024;    // that a part of the last block of a column folds
+inline constexpr int kTileBytes = 12 * 1024;      // of staged rows, which begin anywhere in the first line of a tile
+inline constexpr int kLineBytes = 128;            // of L2
+inline constexpr int kSectorBytes = 32;           // of a line, which are read one by one
+inline constexpr int kStagedThreads = 128;
+inline constexpr int kMaxShortRow = 320;        // elements; 790 random layouts of more are 1.07 times as fast as rows (H200)
+inline constexpr int kMaxTinyRow = 8;           // elements
+inline constexpr int kNarrowWarps = 16;         // of a block, at most
+inline constexpr int kMaxNarrowBatches = 1024;  // of a warp
 
 /// Neighbouring columns that a thread takes: 16 bytes, but of one byte each only 4, or their sums crowd the registers
 /// (H200, (16, 2048, 4096) over dimension 1: float16 63.5 us with 8 columns, 65.6 with 4; int8 65 with 4, 82 with 8).
@@ -203,18 +203,18 @@ constexpr bool is_narrow(int64_t columns, int element_size) {
   return (columns >= 2 && columns <= 8) || (columns == 12 && element_size < 8) || columns == 16 || columns == 32;
 }
 
-constexpr int kMinWindow = 32;           // leaves of a node of across.cuh, but of little data
-constexpr int kMaxTileWindow = 512;      // of tiles
-constexpr int kMinTiled = 512;           // elements of an output that are worth tiles
-constexpr int kPart = 16;                // leaves that a thread of a tile folds at once
-constexpr int kMaxTileBytes = 88 << 10;  // of tiles
-constexpr int kMinStagedRun = 64;        // bytes side by side that are worth copying by words
+inline constexpr int kMinWindow = 32;           // leaves of a node of across.cuh, but of little data
+inline constexpr int kMaxTileWindow = 512;      // of tiles
+inline constexpr int kMinTiled = 512;           // elements of an output that are worth tiles
+inline constexpr int kPart = 16;                // leaves that a thread of a tile folds at once
+inline constexpr int kMaxTileBytes = 88 << 10;  // of tiles
+inline constexpr int kMinStagedRun = 64;        // bytes side by side that are worth copying by words
 static_assert(kMaxTileBytes <= kCounterBytes);
-constexpr int kTileThreads = 256;   // of a tile, at most
-constexpr int kWordLoads = 8;       // in flight in a thread of sum_word_tiles and sum_odd_word_tiles
-constexpr int kOddWordElement = 2;  // bytes of the elements that sum_odd_word_tiles is for
-constexpr int kLineThreads = 256;   // of sum_lines
-constexpr int kLineLevels = 4;      // that its windows may have above those of the loads of a lane
+inline constexpr int kTileThreads = 256;   // of a tile, at most
+inline constexpr int kWordLoads = 8;       // in flight in a thread of sum_word_tiles and sum_odd_word_tiles
+inline constexpr int kOddWordElement = 2;  // bytes of the elements that sum_odd_word_tiles is for
+inline constexpr int kLineThreads = 256;   // of sum_lines
+inline constexpr int kLineLevels = 4;      // that its windows may have above those of the loads of a lane
 
 /// Parts of nodes that a thread of sum_odd_word_tiles may have begun.
 constexpr int parts_begun(int columns) { return columns / 2 * (std::bit_width(static_cast<unsigned>(columns)) - 1); }
@@ -222,18 +222,18 @@ constexpr int parts_begun(int columns) { return columns / 2 * (std::bit_width(st
 /// Loads of one element that a lane of sum_lines has in flight.
 constexpr int line_loads(int element_size) { return 128 / std::max(element_size, 4); }
 
-constexpr int kBoxThreads = 256;
-constexpr int kMaxBoxLine = 1024;  // elements
-constexpr int kChunkBytes = 40;    // that what a warp folds at once takes in shared memory, beside its elements
-constexpr int kRunBytes = 8;       // the same of a run
-constexpr int kPlaceBytes = 4;     // and of an element of a line
+inline constexpr int kBoxThreads = 256;
+inline constexpr int kMaxBoxLine = 1024;  // elements
+inline constexpr int kChunkBytes = 40;    // that what a warp folds at once takes in shared memory, beside its elements
+inline constexpr int kRunBytes = 8;       // the same of a run
+inline constexpr int kPlaceBytes = 4;     // and of an element of a line
 
 /// Leaves that a lane of sum_boxes folds at once, at most: as many as there are registers for. Of short sequences it is
 /// 8 or 4.
 constexpr int most_box_loads(int accumulate_size) { return accumulate_size > 8 ? 8 : 16; }
 
 /// The shortest lines, in one dimension, that a lane of sum_tiles walks down.
-constexpr int kMinDown = 8;
+inline constexpr int kMinDown = 8;
 
 /// Of so many leaves in shared memory, where a gap of one follows every 16 of them at least.
 constexpr int64_t tile_bytes(int64_t leaves, int element_size) { return (leaves + leaves / 16) * element_size; }
@@ -243,11 +243,11 @@ constexpr int64_t staged_bytes(int64_t length, int64_t pitch) { return (length *
 
 /// Bytes of a table of where kPart leaves lie that follow each other: of 16 bits each, in an odd number of words of 16
 /// bytes, so that few lanes meet in a bank.
-constexpr int kPlacesBytes = kPart * 2 + 16;
+inline constexpr int kPlacesBytes = kPart * 2 + 16;
 
 /// Leaves of the smallest tile for which such a table is worth its making: 635 random layouts in tiles of half as many
 /// and more are faster without, of 2 bytes 1.06 times, of 4 1.03, of 8 1.01 (H200).
-constexpr int64_t kLeastTabulated = 1024;
+inline constexpr int64_t kLeastTabulated = 1024;
 
 /// Bytes of such tables for a tile of so many lines, one for each element of a line.
 constexpr int64_t places_of_staged(int64_t lines, int64_t length) {

@@ -24,7 +24,7 @@
 
 namespace reduce_ops::exact {
 
-constexpr int kWarpSize = 32;
+inline constexpr int kWarpSize = 32;
 
 /// What a sum, or a part of one, holds: bits. More than one special bit is NaN too.
 enum Kind : unsigned { kIsNaN = 1, kIsPlusInf = 2, kIsMinusInf = 4, kIsSpecial = 7, kIsOther = 8 };

@@ -3,7 +3,7 @@
 //
 // A block has gridDim.y-th of the elements of its outputs: each lane adds one element at a time to its own bins
 // (bins.cuh), with kColumnLoads of them in flight. Every kAdditions elements the warps' bins are added up, lane by
-// lane, and at the end the totals of lanes that share an output. Segments meet as those of a run do (sum/slots.cuh).
+// lane, and at the end the totals of lanes that share an output. Segments meet as those of a run do (device/slots.cuh).
 //
 // What limits it: a load of one element instead of 16 bytes, and an offset, for each element.
 

@@ -1,4 +1,4 @@
-// Outputs that more than one block adds up: each block publishes the digits of its segment (sum/slots.cuh says how),
+// Outputs that more than one block adds up: each block publishes the digits of its segment (device/slots.cuh says how),
 // the last one of an output adds them up. Only digits are handed over, so that 4 bytes go into a slot of 8 with its
 // tag, and polls of a lane are few enough to be in flight together.
 
@@ -14,7 +14,7 @@ using Slots = sum::Slots<uint32_t>;
 
 /// Slots of a segment: its digits and, behind them, the bits of Kind of what was among its elements.
 template <typename State>
-constexpr int kSlotsASegment = Digits<State>::kCount + 1;
+inline constexpr int kSlotsASegment = Digits<State>::kCount + 1;
 static_assert(Digits<Layout32>::kCount < 32 && Digits<Layout64>::kCount / 32 == Digits<Layout64>::kALane - 1,
               "the last slot is where Collected looks for it");
 

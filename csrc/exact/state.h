@@ -21,9 +21,9 @@ namespace reduce_ops::exact {
 
 enum Word : int { kHeader, kNaNs, kPlusInfs, kMinusInfs, kOthers, kFirstLimb };
 
-constexpr int kLimbBits = 32;
-constexpr uint64_t kLimbMask = (uint64_t{1} << kLimbBits) - 1;
-constexpr int kCountBits = 30;  // up to 2^30 fresh states may be added up
+inline constexpr int kLimbBits = 32;
+inline constexpr uint64_t kLimbMask = (uint64_t{1} << kLimbBits) - 1;
+inline constexpr int kCountBits = 30;  // up to 2^30 fresh states may be added up
 
 /// Elements are sums of powers of two from 2^(kLowest_ + 1) to 2^(kBeyond - 1).
 template <int kTag_, int kLowest_, int kBeyond, int kLimbs_>

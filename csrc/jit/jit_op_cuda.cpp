@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "exact/exact_kernels.h"
 #include "jit/compiler.h"
+#include "jit/jit_op.h"
 #include "jit/kernel.h"
 #include "jit/sources.h"
 #include "jit/warn.h"
@@ -28,7 +28,30 @@ at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& 
 
 std::string text_of(const Name& name) { return name.header + " " + name.expression; }
 
-/// The kernels that a sum launches on a GPU of so many multiprocessors, one after the other.
+/// A header and an expression, as kernels() gives them.
+Name name_of(const std::string& kernel) {
+  const size_t space = kernel.find(' ');
+  TORCH_CHECK(space != std::string::npos, "kernel is ", kernel,
+              "; accepted is a header and an expression, as _kernels gives them");
+  return {kernel.substr(0, space), kernel.substr(space + 1)};
+}
+
+void check_architecture(const std::string& architecture) {
+  const bool is_one =
+      architecture.size() > 4 && architecture.rfind("sm_", 0) == 0 &&
+      std::all_of(architecture.begin() + 3, architecture.end(), [](char c) { return c >= '0' && c <= '9'; });
+  TORCH_CHECK(is_one, "architecture is ", architecture, "; accepted is one such as sm_90");
+}
+
+Answer answer(const Made& made) { return {made.path, made.bytes, made.compiled}; }
+
+const bool kWarnsThroughPyTorch = [] {
+  set_warn([](const std::string& message) { TORCH_WARN(message); });
+  return true;
+}();
+
+}  // namespace
+
 std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef dims,
                                  std::optional<at::ScalarType> dtype, int64_t multiprocessors) {
   TORCH_CHECK(multiprocessors > 0, "_kernels: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
@@ -55,25 +78,6 @@ std::vector<std::string> exact_kernels() {
   return names;
 }
 
-using Answer = std::tuple<std::string, int64_t, bool>;
-
-Answer answer(const Made& made) { return {made.path, made.bytes, made.compiled}; }
-
-/// A header and an expression, as kernels() gives them.
-Name name_of(const std::string& kernel) {
-  const size_t space = kernel.find(' ');
-  TORCH_CHECK(space != std::string::npos, "kernel is ", kernel,
-              "; accepted is a header and an expression, as _kernels gives them");
-  return {kernel.substr(0, space), kernel.substr(space + 1)};
-}
-
-void check_architecture(const std::string& architecture) {
-  const bool is_one =
-      architecture.size() > 4 && architecture.rfind("sm_", 0) == 0 &&
-      std::all_of(architecture.begin() + 3, architecture.end(), [](char c) { return c >= '0' && c <= '9'; });
-  TORCH_CHECK(is_one, "architecture is ", architecture, "; accepted is one such as sm_90");
-}
-
 Answer compile_op(const std::string& kernel, const std::string& architecture, const std::string& folder) {
   check_architecture(architecture);
   return answer(make(name_of(kernel), architecture, folder));
@@ -89,23 +93,6 @@ std::tuple<int64_t, int64_t> counts_op() {
   return {c.loaded, c.compiled};
 }
 
-const bool kWarnsThroughPyTorch = [] {
-  set_warn([](const std::string& message) { TORCH_WARN(message); });
-  return true;
-}();
-
-}  // namespace
-
-TORCH_LIBRARY_IMPL(reduce, CompositeExplicitAutograd, m) {
-  m.impl("_kernels", &kernels);
-  m.impl("_exact_kernels", &exact_kernels);
-  m.impl("_compile", &compile_op);
-  m.impl("_find_kernel", &find_op);
-  m.impl("_compiler", [] { return compiler_version(); });
-  m.impl("_cache_folder", [] { return cache_folder(); });
-  m.impl("_sources", [] { return std::string(kSourcesHash); });
-  m.impl("_kernel_counts", &counts_op);
-  m.impl("_ladder_engine", [](bool always) { return ladder::use_engine(always); });
-}
+std::string sources() { return std::string(kSourcesHash); }
 
 }  // namespace reduce_ops::jit

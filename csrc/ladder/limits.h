@@ -4,7 +4,7 @@
 
 namespace reduce_ops::ladder {
 
-constexpr int kWarpSize = 32;
-constexpr int kBlockSize = 256;  // threads a block, unless the rung takes another block_size
+inline constexpr int kWarpSize = 32;
+inline constexpr int kBlockSize = 256;  // threads a block, unless the rung takes another block_size
 
 }  // namespace reduce_ops::ladder
