@@ -34,13 +34,14 @@ struct HalfVectors {
 };
 }  // namespace
 
-namespace exact::avx2 {
-#include "exact/kernels_cpu.inc"
-}  // namespace exact::avx2
-
 namespace sum::avx2 {
 #include "sum/kernels_cpu.inc"
 }  // namespace sum::avx2
+
+namespace exact::avx2 {
+using namespace sum::avx2;
+#include "exact/kernels_cpu.inc"
+}  // namespace exact::avx2
 }  // namespace reduce_ops
 
 #if defined(__clang__)

@@ -34,13 +34,14 @@ struct HalfVectors {
 };
 }  // namespace
 
-namespace exact::avx512 {
-#include "exact/kernels_cpu.inc"
-}  // namespace exact::avx512
-
 namespace sum::avx512 {
 #include "sum/kernels_cpu.inc"
 }  // namespace sum::avx512
+
+namespace exact::avx512 {
+using namespace sum::avx512;
+#include "exact/kernels_cpu.inc"
+}  // namespace exact::avx512
 }  // namespace reduce_ops
 
 #if defined(__clang__)

@@ -18,11 +18,12 @@ struct HalfVectors {
 };
 }  // namespace
 
-namespace exact::baseline {
-#include "exact/kernels_cpu.inc"
-}  // namespace exact::baseline
-
 namespace sum::baseline {
 #include "sum/kernels_cpu.inc"
 }  // namespace sum::baseline
+
+namespace exact::baseline {
+using namespace sum::baseline;
+#include "exact/kernels_cpu.inc"
+}  // namespace exact::baseline
 }  // namespace reduce_ops
