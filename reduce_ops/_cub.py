@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -99,9 +100,9 @@ def _build(library: Path) -> None:
                 build_directory=temporary,
                 is_python_module=False,
             )
-        except RuntimeError as error:
+        except Exception as error:  # of many kinds: what nvcc says, an unknown architecture, a compiler too old
             log = library.with_suffix(".log")
-            log.write_text(str(error))
+            log.write_text(traceback.format_exc())
             raise RuntimeError(f"it could not be built, see {log}") from error
         Path(temporary, "reduce_ops_cub.so").replace(library)
     print(f"reduce_ops: built CUB's sums in {time.monotonic() - start:.0f} s", file=sys.stderr)

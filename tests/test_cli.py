@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -294,9 +295,12 @@ def test_race_of_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pyt
     assert [(row["n"], row["dtype"], row["offset"], row["layout"]) for row in report["rows"]] == [
         (case.n, name(case.dtype), case.offset, case.layout) for case in cases
     ]
+    on_gpu = torch.cuda.is_available()
     for row in report["rows"]:
         assert {"reduce.sum", "torch.sum"} <= row["seconds"].keys()
         assert ("read only" in row["seconds"]) == (row["offset"] == 0 and row["layout"] == "contiguous")
+        with_cub = on_gpu and bool(shutil.which("nvcc")) and row["layout"] == "contiguous"
+        assert ("CUB" in row["seconds"]) == with_cub
         assert all(seconds > 0 for seconds in row["seconds"].values())
         assert row["bytes"] == row["n"] * getattr(torch, row["dtype"]).itemsize
     assert {"torch.sum", "reduce_ops.sum", "torch.sum and backward"} <= report["host_seconds"].keys()
