@@ -13,6 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -206,20 +207,24 @@ def check(suite: Suite, device: torch.device) -> Check:
     for case in suite.cases:
         key = _Storage.of(case)
         lengths[key] = max(lengths.get(key, 1), _length(case))  # an empty tensor has no complex view
-    storages: dict[_Storage, Tensor] = {}
-    differences = []
-    for number, case in enumerate(suite.cases, 1):
-        key = _Storage.of(case)
+    storages = {key: _elements(length, key, suite.formats).to(device) for key, length in lengths.items()}
+
+    def hash_of(case: Case) -> str:
+        offset = case.get("offset", 0) if _length(case) else 0
+        x = storages[_Storage.of(case)].as_strided(case["size"], case["stride"], offset)
         try:
-            if key not in storages:
-                storages[key] = _elements(lengths[key], key, suite.formats).to(device)
-            offset = case.get("offset", 0) if _length(case) else 0
-            x = storages[key].as_strided(case["size"], case["stride"], offset)
-            got = _hash(OPERATORS[case["operator"]](x, case), suite.formats)
+            return _hash(OPERATORS[case["operator"]](x, case), suite.formats)
         except RuntimeError as error:
-            got = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        if got != case["hash"]:
-            differences.append(Difference(number, case, got))
+            return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+    # On a GPU by many threads, each of which compiles the kernels that its cases need.
+    with ThreadPoolExecutor(1 if device.type == "cpu" else os.cpu_count()) as pool:
+        hashes = list(pool.map(hash_of, suite.cases))
+    differences = [
+        Difference(number, case, got)
+        for number, (case, got) in enumerate(zip(suite.cases, hashes, strict=True), 1)
+        if got != case["hash"]
+    ]
     return Check(
         *names_of(device),
         cases=len(suite.cases),

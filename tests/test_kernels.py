@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import textwrap
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor
 
 from reduce_ops import _library
+from support import PYTHON
 
 _library.load("reduce_ops")
 
@@ -42,13 +42,14 @@ def kernel() -> str:
     return name
 
 
-def run(code: str, **environment: str | os.PathLike[str]) -> subprocess.CompletedProcess[str]:
+def run(code: str, cwd: Path | None = None, **environment: str | os.PathLike[str]) -> subprocess.CompletedProcess[str]:
     """Run code in a new process that has the operators and `kernel`."""
     return subprocess.run(
-        [sys.executable, "-c", prelude() + textwrap.dedent(code)],
+        [*PYTHON, "-c", prelude() + textwrap.dedent(code)],
         capture_output=True,
         text=True,
         check=False,
+        cwd=cwd,
         env=os.environ | {name: str(value) for name, value in environment.items()},
     )
 
@@ -209,7 +210,7 @@ def test_several_processes_compile_each_kernel_once(tmp_path: Path) -> None:
         compiled = sum(ops._find_kernel(name, 'sm_90')[2] for name in {names})
         print(compiled, time.perf_counter() - start)
         """
-    command = [sys.executable, "-c", prelude() + textwrap.dedent(code)]
+    command = [*PYTHON, "-c", prelude() + textwrap.dedent(code)]
     environment = os.environ | {"REDUCE_OPS_CACHE": str(tmp_path)}
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(8)]
     outputs = [process.communicate()[0].split() for process in started]
@@ -222,7 +223,7 @@ def test_a_process_that_dies_while_it_compiles_holds_up_nobody(cache: Path) -> N
     """It is killed with the lock in its hands."""
     slow = kernels(torch.empty(100, 100, 100, 5)[:, ::2, ::3, ::2], dtype=torch.float64)[0]
     code = prelude() + f"print('ready', flush=True)\nops._find_kernel({slow!r}, 'sm_90')\n"
-    dying = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    dying = subprocess.Popen([*PYTHON, "-c", code], stdout=subprocess.PIPE, text=True)
     assert dying.stdout is not None and dying.stdout.readline() == "ready\n"
     while not list(cache.glob("*/sm_90/locks")):
         time.sleep(0.001)
@@ -246,14 +247,14 @@ def test_a_package_with_kernels_needs_no_nvrtc(tmp_path: Path) -> None:
         if path.is_file():
             (package / path.name).symlink_to(path) if path.suffix != ".so" else os.link(path, package / path.name)
     torch.ops.reduce._compile(kernel(), ARCHITECTURE, str(package / "kernels"))
-    done = run(FIND, PYTHONPATH=tmp_path, PYTHONSAFEPATH="1", REDUCE_OPS_CACHE="/dev/null/x", REDUCE_OPS_NVRTC="/none")
+    done = run(FIND, tmp_path, PYTHONPATH=tmp_path, REDUCE_OPS_CACHE="/dev/null/x", REDUCE_OPS_NVRTC="/none")
     assert done.stdout.startswith("False"), done.stderr
     assert done.stderr == ""
 
 
 def cli(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "reduce_ops", *arguments],
+        [*PYTHON, "-m", "reduce_ops", *arguments],
         capture_output=True,
         text=True,
         check=False,

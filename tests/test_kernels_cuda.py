@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 import torch
+
+from support import PYTHON
 
 pytestmark = pytest.mark.gpu
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.gpu
 def run(code: str, cache: Path, **environment: str) -> str:
     """Run code in a process of its own, with an empty disk cache or one that was filled before."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
+        [*PYTHON, "-c", textwrap.dedent(code)],
         capture_output=True,
         text=True,
         check=False,
