@@ -33,7 +33,8 @@ def serve() -> None:
     exact = [("exact", case) for case in bench_exact.cases(device)]
     cases = [*sums, *dims, *exact]
     host = ("torch.ops.reduce.sum", "torch.ops.reduce.sum.default", "reduce_ops.sum")
-    print(json.dumps([f"{race} {tuple(case)}" for race, case in cases] + [f"host {name}" for name in host]), flush=True)
+    names = [f"{race} {tuple(case)}" for race, case in cases] + [f"host {name}" for name in host]
+    print(json.dumps({"cases": names, "environment": measure.environment(device)}), flush=True)
     for line in sys.stdin:
         index = int(line)
         if index >= len(cases):
@@ -71,7 +72,9 @@ class Build:
             text=True,
             env=os.environ | {"PYTHONPATH": str(folder.resolve())},
         )
-        self.cases: list[str] = json.loads(self._line())
+        first = json.loads(self._line())
+        self.cases: list[str] = first["cases"]
+        self.environment: dict[str, Any] = first["environment"]
 
     def _line(self) -> str:
         assert self.process.stdout is not None
@@ -86,9 +89,8 @@ class Build:
         return float(self._line())
 
 
-def compare(old: Path, new: Path, only: str, step: int) -> list[dict[str, Any]]:
-    """Return a row for each case that both builds have, and that starts with `only`."""
-    builds = Build(old), Build(new)
+def compare(builds: tuple[Build, Build], only: str, step: int) -> list[dict[str, Any]]:
+    """Return a row for each case that both builds, old and new, have, and that starts with `only`."""
     names = [name for name in builds[0].cases if name in set(builds[1].cases) and name.startswith(only)]
     rows = []
     for name in names[::step]:
@@ -112,7 +114,8 @@ def main() -> None:
     if options.serve:
         serve()
         return
-    rows = compare(options.old, options.new, options.only, options.every)
+    builds = Build(options.old), Build(options.new)
+    rows = compare(builds, options.only, options.every)
     for race in ("sum", "dims", "exact", "host"):
         speeds = [row["speed"] for row in rows if row["case"].startswith(race)]
         if speeds:
@@ -121,7 +124,9 @@ def main() -> None:
     for row in sorted(rows, key=lambda row: row["speed"])[:WORST]:
         print(f"  {row['speed']:.3f}  {row['old'] * 1e6:9.2f} {row['new'] * 1e6:9.2f} us  {row['case']}")
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        environment = builds[1].environment
+        lines = ",\n".join(json.dumps(row) for row in rows)
+        options.json.write_text(f'{{"environment": {json.dumps(environment)},\n"rows": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":

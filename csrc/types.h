@@ -25,9 +25,9 @@ enum class Type {
   complex128,
 };
 
-inline constexpr const char* kTypeNames[] = {"boolean",  "int8",    "int16",   "int32",         "int64",       "uint8",
-                                      "uint16",   "uint32",  "uint64",  "float8_e4m3fn", "float8_e5m2", "float16",
-                                      "bfloat16", "float32", "float64", "complex64",     "complex128"};
+inline constexpr const char* kTypeNames[] = {
+    "boolean",       "int8",        "int16",   "int32",    "int64",   "uint8",   "uint16",    "uint32",    "uint64",
+    "float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
 inline constexpr int kTypeSizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 2, 2, 4, 8, 8, 16};
 
 /// As device/numeric.cuh names it.

@@ -159,6 +159,17 @@ def test_a_file_that_is_not_as_it_was_written_is_compiled_again(cache: Path, har
     assert not find()
 
 
+def test_debug_is_another_kernel_with_checks(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_sum = kernels(torch.empty(2**17, device="meta"))[0]
+    assert find(full_sum)
+    plain = entry(cache)
+    monkeypatch.setenv("REDUCE_OPS_DEBUG", "1")
+    assert find(full_sum)
+    (debug,) = set(cache.glob("*/sm_90/*.kernel")) - {plain}
+    assert b"whose block has not started" in debug.read_bytes()
+    assert b"whose block has not started" not in plain.read_bytes()
+
+
 def test_two_versions_of_the_package_do_not_meet(cache: Path) -> None:
     """The folder is named by the sources: what lies in another version's is never read."""
     find()

@@ -58,13 +58,6 @@ __device__ Acc fold_in_phase(const Acc (&x)[kCount], Acc (&before)[kLevels], uns
   }
 }
 
-/// Where a leaf is missing: the identity, or where elements are integers 0, which is as good, for no sum of theirs is
-/// -0.0.
-template <typename In, typename Acc>
-__device__ In missing_element() {
-  return convert<In>(identity<Acc>());
-}
-
 /// By a thread for each line of each output and each segment of at_once elements: the windows that begin there. Lines
 /// are taken in the order of memory, `all` of them, whichever output they belong to; `places` are those that they have
 /// output by output. kStraight: the innermost dimension is as long as the loads of a lane. If it is not, as many as are
@@ -138,7 +131,7 @@ __global__ void __launch_bounds__(kLineThreads)
       const In* const next = opaque(data + a.reduced.offset_of_small(leaf + to_turn) - to_turn * stride);
 #pragma unroll
       for (int u = 0; u < kLoads; ++u) {
-        element[u] = missing_element<In, Acc>();
+        element[u] = missing<In>();
         if (leaf + u < a.n) element[u] = (u < to_turn ? p : next)[u * stride];
       }
       p = next + kLoads * stride;
@@ -154,7 +147,7 @@ __global__ void __launch_bounds__(kLineThreads)
       } else {
 #pragma unroll
         for (int u = 0; u < kLoads; ++u) {
-          element[u] = missing_element<In, Acc>();
+          element[u] = missing<In>();
           if (leaf + u < a.n) element[u] = (u < to_next ? p : next)[offset[u]];
         }
       }

@@ -114,6 +114,8 @@ __device__ To convert(From x) {
     return convert<To>(bfloat16_to_float(x.bits));
   } else if constexpr (is_float8<From>) {
     return convert<To>(widen_pair<From>(x.bits).x);
+  } else if constexpr (is_float8<To>) {
+    static_assert(!is_float8<To>, "nothing is rounded to float8");
   } else if constexpr (is_complex<To>) {
     using Part = decltype(To::real);
     return {static_cast<Part>(x.real), static_cast<Part>(x.imag)};
@@ -123,6 +125,18 @@ __device__ To convert(From x) {
     return {float_to_bfloat16(x)};
   } else {
     return static_cast<To>(x);
+  }
+}
+
+/// What a missing element counts as, as an element: -0.0 or, of integers, 0.
+template <typename T>
+__device__ T missing() {
+  if constexpr (is_float8<T>) {
+    return {0x80};
+  } else if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+    return {0x8000};
+  } else {
+    return identity<T>();
   }
 }
 

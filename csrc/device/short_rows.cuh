@@ -114,7 +114,8 @@ __global__ void __launch_bounds__(256)
 }
 
 inline constexpr int kStagedElements = 8;  // of a lane at once
-inline constexpr int kStagedChunks = std::bit_ceil((kMaxShortRow - 1u) / (kWarpSize * kStagedElements) + 1);  // of a row
+inline constexpr int kStagedChunks =
+    std::bit_ceil((kMaxShortRow - 1u) / (kWarpSize * kStagedElements) + 1);  // of a row
 static_assert(kStagedChunks * kWarpSize * kStagedElements >= kMaxShortRow);
 
 /// A chunk of a row, of which n > 0 elements are left, by kLanes lanes; every lane gets the result. Where a lane has no

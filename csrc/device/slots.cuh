@@ -75,7 +75,9 @@ class Slots {
       }
     }
     bool waiting;
+    [[maybe_unused]] unsigned polls = 0;
     do {
+      check_progress(first, ++polls);
       waiting = false;
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
@@ -113,6 +115,18 @@ class Slots {
         memcpy(&sums[i].x[v], part, sizeof(Acc));
       }
     }
+  }
+
+  /// Where a block waits for one that has not started, as it would on a GPU with another order of blocks, it waits for
+  /// ever. With REDUCE_OPS_DEBUG (docs/engine.md) it says so after some seconds, and ends the launch with an error.
+  __device__ static void check_progress([[maybe_unused]] unsigned slot, [[maybe_unused]] unsigned polls) {
+#ifdef REDUCE_OPS_DEBUG
+    constexpr unsigned kMostPolls = 1u << 24;
+    if (polls < kMostPolls) return;
+    printf("reduce_ops: block (%u, %u, %u) waits for slot %u, whose block has not started or has failed\n", blockIdx.x,
+           blockIdx.y, blockIdx.z, slot);
+    __trap();
+#endif
   }
 
   /// Words of neighbouring slots are neighbours, so that the lanes that take them read whole lines.

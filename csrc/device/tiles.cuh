@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const unsigned leaves = lines * a.length;
   const unsigned windows = (leaves + a.window - 1) / a.window;
   for (unsigned i = leaves + threadIdx.x; i < windows * a.window; i += blockDim.x) {
-    tile[i + (i >> gap)] = missing_element<In, Acc>();
+    tile[i + (i >> gap)] = missing<In>();
   }
   __syncthreads();
 

@@ -45,7 +45,8 @@ constexpr int all_column_warps(int element_size) { return element_size == 8 ? 10
 inline constexpr int kRoundThreads = 128;  // a block of exact_round
 inline constexpr int kRowLoads = 4;        // of exact_rows, as of exact_run where n is large
 inline constexpr int kColumnLoads = 8;     // single elements that a lane has in flight
-inline constexpr int kSlotsAtOnce = 9;     // that a lane polls: 16 warps have the segments of 288 blocks of float32 in flight
+inline constexpr int kSlotsAtOnce =
+    9;  // that a lane polls: 16 warps have the segments of 288 blocks of float32 in flight
 inline constexpr int kStaticBytes = 1024;  // of shared memory that a block has beside its bins, and more than it needs
 
 }  // namespace reduce_ops::exact

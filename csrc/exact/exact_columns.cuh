@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(all_column_warps(sizeof(In)) * kWarpSize, 1)
 #pragma unroll
     for (int u = 0; u < kColumnLoads; ++u) {
       const int64_t i = base + u * step + mine;
-      x[u] = convert<In>(Element(-0.0));
+      x[u] = missing<In>();
       if (active && i < p.n) x[u] = column[kLinear ? i * p.reduced.stride[0] : p.reduced.offset(i)];
     }
 #pragma unroll

@@ -34,7 +34,7 @@ std::string hex(uint64_t x) {
 std::string identity(const Name& name, const std::string& architecture) {
   std::ostringstream text;
   text << kFormat << "\nsources " << kSourcesHash << "\narchitecture " << architecture << "\noptions";
-  for (int i = 0; i < kOptionCount; ++i) text << ' ' << kOptions[i];
+  for (const std::string& option : options()) text << ' ' << option;
   text << "\nkernel " << name.header << ' ' << name.expression << '\n';
   return text.str();
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "jit/kernel.h"
 
@@ -14,9 +15,9 @@ struct Code {
   std::string image;   // a cubin or, for a GPU that is newer than NVRTC, PTX
 };
 
-/// Options that are part of the bits, but for the architecture.
-extern const char* const kOptions[];
-extern const int kOptionCount;
+/// The options of compile() but for the architecture: they are part of the bits. $REDUCE_OPS_DEBUG adds checks, and the
+/// lines of the sources for profilers and compute-sanitizer.
+std::vector<std::string> options();
 
 /// The version of the NVRTC that compile() uses, such as "13.0"; empty where none is found.
 const std::string& compiler_version();
