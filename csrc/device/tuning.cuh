@@ -103,7 +103,6 @@ inline constexpr int kMaxGridY = 65535;           // the same
 inline constexpr int kMaxTiles = 1024;            // of a block of rows
 inline constexpr int kWarpThreads = 128;          // of sum_warp
 inline constexpr int kColumnRows = 16;            // loads of a thread of sum_columns
-inline constexpr int kFewKernelsRows = 8;         // the same where there are few kernels
 inline constexpr int kWaveThreads = 512;  // of a block of sum_columns that takes the registers of a multiprocessor
 inline constexpr int kSingleWaveThreads = 768;  // the same of single columns
 inline constexpr int kFewRows = 8;              // of a thread of sum_few_rows

@@ -90,16 +90,15 @@ class Launcher {
   /// otherwise, batched, up to so many. 0 if it does not.
   int block_threads(bool batched) const {
     if (has_places() && !can_permute(p_.loads)) return 0;
-    const bool few = l_.problem.kernels == Kernels::few;
     if (!batched) {
-      if (!is_run() || few || l_.problem.outputs > 1) return 0;
+      if (!is_run() || l_.problem.outputs > 1) return 0;
       const auto is = [this](int threads, int loads) { return p_.threads == threads && p_.loads == loads; };
       const bool one_of =
           is(32, 1) || is(32, 2) || is(128, 1) || is(256, 1) || is(256, 2) || is(256, 4) || is(512, 4) || is(1024, 4);
       return one_of ? p_.threads : 0;
     }
     int threads = 0;
-    if (is_run() && !few) {
+    if (is_run()) {
       const int most = grid_loads(p_.layout, accumulate_size());
       if (p_.loads == 2 || p_.loads == 4 || p_.loads == most) threads = 512;
     } else if (p_.layout == Layout::pitched) {
@@ -115,7 +114,7 @@ class Launcher {
   /// Of sum_small_grid, the same.
   int small_grid_threads() const {
     const bool one = l_.problem.outputs == 1;
-    if (!is_run() || l_.problem.kernels == Kernels::few || p_.tiles != 1 || p_.segments == 1) return 0;
+    if (!is_run() || p_.tiles != 1 || p_.segments == 1) return 0;
     if (p_.threads != 128 && !(one && p_.threads == 256)) return 0;
     if (p_.segments > most_small_blocks(p_.threads, one)) return 0;
     const int loads = small_grid_loads(p_.layout, element_size(), accumulate_size(), l_.problem.ordered, one);
@@ -196,8 +195,7 @@ class Launcher {
   }
 
   cudaError_t grid() const {
-    const bool few = l_.problem.kernels == Kernels::few;
-    const bool one = is_run() && !few && l_.problem.outputs == 1 && p_.segments > 1;
+    const bool one = is_run() && l_.problem.outputs == 1 && p_.segments > 1;
     Instance i = instance_of(Template::grid, l_);
     i.number[0] = static_cast<int16_t>(p_.threads);
     i.number[1] = !one;
@@ -280,7 +278,7 @@ class Launcher {
     Instance i = instance_of(Template::columns, l_);
     i.number[0] = static_cast<int16_t>(p_.vector);
     i.number[1] = static_cast<int16_t>(p_.loads);
-    i.number[2] = one_dim && straight && l_.problem.kernels != Kernels::few;
+    i.number[2] = one_dim && straight;
     i.number[3] = p_.anywhere;
     const Columns columns = matrix();
     const Grid grid{blocks_for(columns.order.count, int64_t{p_.width} * p_.vector), p_.segments};

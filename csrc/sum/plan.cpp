@@ -44,13 +44,13 @@ int64_t wave_of(int threads, int multiprocessors) { return int64_t{1024 / thread
 // ---- rows
 
 /// Layout::split, where that is faster than elements one by one: in three dimensions and more (700 random layouts of 16
-/// bits 1.23 times as fast in the geometric mean, 1040 of 32 and 64 bits 1.11), in two, where kernels are not fewer,
+/// bits 1.23 times as fast in the geometric mean, 1040 of 32 and 64 bits 1.11), in two, but of complex128,
 /// only long runs of small elements (int8 1.4, 16 bits 1.05, but 64 bits 0.9) (H100).
 bool are_split_runs(const Problem& p) {
   const int64_t length = p.reduced.size[0].value;
-  if (p.kernels == Kernels::few || p.element_size >= 16 || p.reduced.stride[0] != 1) return false;
+  if (p.element_size >= 16 || p.reduced.stride[0] != 1) return false;
   if (length * p.element_size < kSectorBytes || !Near<5>::holds(p.reduced)) return false;
-  if (p.kernels == Kernels::rows || !Near<2>::holds(p.reduced)) return true;
+  if (is_wide(p) || !Near<2>::holds(p.reduced)) return true;
   return p.element_size <= 2 && length >= 128 && p.n >= 2048;
 }
 
@@ -59,12 +59,12 @@ Layout layout_of(const Problem& p) {
   const bool aligned = p.misalignment == 0 && strides_divide(p.kept, 0, group);
   if (is_run(p.reduced) && has_one_pitch(p)) {
     if (aligned) return Layout::aligned;
-    if (p.kernels != Kernels::few && p.element_size <= kLargestShifted) return Layout::shifted;
+    if (p.element_size <= kLargestShifted) return Layout::shifted;
   }
   const bool pitched = Near<2>::holds(p.reduced);
-  if (pitched && p.kernels != Kernels::few && is_rows(p.reduced, group) && aligned) return Layout::runs;
+  if (pitched && is_rows(p.reduced, group) && aligned) return Layout::runs;
   if (are_split_runs(p)) return Layout::split;
-  return pitched && p.kernels == Kernels::every ? Layout::pitched : Layout::strided;
+  return pitched && !is_wide(p) ? Layout::pitched : Layout::strided;
 }
 
 /// Tiles a block, for many blocks of such a shape. Times: H200, 512 threads x 8 loads, float32, two blocks a
@@ -110,7 +110,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
     warps.width = kWarpSize;
     return warps;
   };
-  const bool every_shape = (layout == Layout::aligned || layout == Layout::shifted) && p.kernels != Kernels::few;
+  const bool every_shape = layout == Layout::aligned || layout == Layout::shifted;
   const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;      // a block each fills the GPU
   const bool by_warps = many && p.outputs <= kMaxGridX * (kWarpThreads / kWarpSize);  // a grid has no more blocks
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
@@ -199,7 +199,7 @@ Plan plan_rows(const Problem& p, int multiprocessors) {
 
 /// Family::rows if none of the others fits.
 Family short_family(const Problem& p) {
-  if (p.kernels != Kernels::every || !is_run(p.reduced) || !has_one_pitch(p) || p.n < 2) return Family::rows;
+  if (is_wide(p) || !is_run(p.reduced) || !has_one_pitch(p) || p.n < 2) return Family::rows;
   // Where neighbours in memory are none in the result, stores are what takes time, and columns are better at those: of
   // (2000, 5000, 3) float64 with its first dimensions exchanged 210 us, staged 277 (H200).
   if (p.kept.dims > 1 && p.n <= kMaxTinyRow) return Family::rows;
@@ -289,7 +289,7 @@ std::optional<Plan> plan_few_rows(const Problem& p, int vector) {
   const bool little = p.n * p.outputs <= int64_t{1} << 19;
   const bool permuted = p.places.dims > 1;
   const bool one_stride = p.reduced.dims == 1;
-  if (p.kernels != Kernels::every || (!one_stride && p.n > kFewRows)) return std::nullopt;
+  if (is_wide(p) || (!one_stride && p.n > kFewRows)) return std::nullopt;
   Plan plan{.family = Family::few_rows,
             .vector = 1,
             .loads = kFewRows,
@@ -319,8 +319,7 @@ std::optional<Plan> plan_few_rows(const Problem& p, int vector) {
 /// Whether threads can load `vector` neighbouring columns at once.
 bool fits_vector(const Problem& p, int vector) {
   return p.columns.stride[0] == 1 && p.columns.size[0].value % vector == 0 && strides_divide(p.columns, 1, vector) &&
-         strides_divide(p.reduced, 0, vector) && p.misalignment % (vector * p.element_size) == 0 &&
-         p.kernels != Kernels::few;
+         strides_divide(p.reduced, 0, vector) && p.misalignment % (vector * p.element_size) == 0;
 }
 
 /// Threads side by side for so many columns, one a thread: 32, or fewer where that leaves a fifth fewer idle. Of up to
@@ -396,7 +395,6 @@ int64_t column_blocks(const Problem& p, const Plan& plan) {
 
 /// Rows that a thread loads unless it is known that more are better.
 int column_rows(const Problem& p, int vector) {
-  if (p.kernels == Kernels::few) return kFewKernelsRows;
   return p.reduced.dims > 1 ? strides_rows(vector, p.element_size) : kColumnRows;
 }
 
@@ -413,7 +411,7 @@ int column_rows(const Problem& p, int vector) {
 std::optional<Plan> plan_wave(const Groups& g) {
   const Problem& p = g.p;
   const bool single = g.vector == 1;
-  if (p.kernels == Kernels::few || p.reduced.dims > 1 || chunk_of(p) > 0) return std::nullopt;
+  if (p.reduced.dims > 1 || chunk_of(p) > 0) return std::nullopt;
   // Single columns if a block has whole rows, whose ends share sectors, in L1: (2^20, 33) takes 37.5 us in 128 blocks
   // of 33 x 16 threads, 40.7 in 384 of 16 x 16; but (4096, 4095) 20.0 in any (H200).
   const bool whole_rows = g.count <= 64 && g.run == g.count && p.columns.stride[0] == 1;
@@ -645,7 +643,7 @@ std::optional<Plan> plan_wide(const Groups& g) {
 /// (2^20, 31) 32.9 and 34.8 us, float16 22.0 and 26.1, (5522884, 11) 69 and 91 (H200).
 std::optional<Plan> plan_more_rows(const Problem& p, int vector, int multiprocessors) {
   const Groups g{p, vector, multiprocessors, most_column_rows(vector, p.element_size)};
-  if (p.kernels == Kernels::few || p.reduced.dims > 1 || g.rows == kColumnRows) return std::nullopt;
+  if (p.reduced.dims > 1 || g.rows == kColumnRows) return std::nullopt;
   if (const auto wide = plan_wide(g)) return wide;
   const Plan plan = plan_groups(g);
   const int64_t blocks = column_blocks(p, plan);
@@ -676,7 +674,7 @@ std::optional<Plan> plan_anywhere(const Problem& p, int multiprocessors) {
   const bool one_stride = p.reduced.dims == 1;
   const int64_t run = p.columns.size[0].value;
   const double waves = waves_of(p, multiprocessors);
-  if (!p.ordered || p.kernels != Kernels::every || p.columns.stride[0] != 1) return std::nullopt;
+  if (!p.ordered || is_wide(p) || p.columns.stride[0] != 1) return std::nullopt;
   if (p.element_size > (one_stride ? 8 : 4) || p.outputs >= int64_t{1} << 30) return std::nullopt;
   if (run < 64 || waves < (one_stride ? 2 : 0.3)) return std::nullopt;
   const Groups g{p, column_vector(p.element_size), multiprocessors, anywhere_rows(p.element_size, p.reduced.dims),
@@ -713,7 +711,7 @@ int64_t narrow_chunk(int columns, int element_size) {
 
 /// Whether sum_narrow_columns is for matrices of so many rows and columns that lie one after the other.
 bool are_narrow(const Problem& p, int64_t columns, int64_t rows, int64_t matrices) {
-  if (p.kernels != Kernels::every || p.misalignment != 0 || !is_narrow(columns, p.element_size)) return false;
+  if (is_wide(p) || p.misalignment != 0 || !is_narrow(columns, p.element_size)) return false;
   if (matrices == 1) return rows >= 512;
   // In a batch most of a warp's chunk should be there: (10000, 200, 4) float32 takes 12.3 us by warps of 256 rows, as
   // columns 17.6; float16, whose warps load 512, 13.7 and 10.4 (H200).
@@ -782,7 +780,8 @@ Plan plan_narrow_columns(const Problem& p, int multiprocessors) {
 
 // ---- order across memory
 
-bool have_tiles(const Problem& p) { return sum::have_tiles(p.kernels, p.element_size); }
+/// Whether there are kernels for such an order other than those along lines.
+bool have_tiles(const Problem& p) { return p.element_size > 1; }
 
 /// Of each output: lines whose elements follow each other in the order, from dimension `dim` of `reduced` on.
 struct Lines {
@@ -1630,9 +1629,9 @@ std::optional<Plan> plan_boxes_instead(const Problem& p, const Plan& plan, const
 /// more than two dimensions divide more often, and so win by less. Fitted to 53,256 random layouts that were timed both
 /// ways: 12,513 have other plans for it, 1.30 times as fast in the geometric mean, 402 of them more than a tenth
 /// slower; 187 were under half of torch.sum's speed, now 39. So have 1382 layouts of sums that convert, 1.21 times as
-/// fast; Kernels::rows were not timed (H200).
+/// fast; complex128 was not timed (H200).
 bool beat_lines(const Problem& p, const Plan& rows, const Plan& other, int multiprocessors) {
-  if (p.kernels == Kernels::rows || !is_single(rows.layout)) return false;
+  if (is_wide(p) || !is_single(rows.layout)) return false;
   const double waves = waves_of(p, multiprocessors);
   const bool little = waves < 0.5;
   const bool much = waves >= kMoreThanL2;
@@ -1832,7 +1831,7 @@ bool are_interleaved(const Problem& p, int64_t rows) {
     if (!are_columns(d)) continue;
     // Matrices of less than two words a row lose: 128 rows of four float32 take 1.3 times as long as by lines (H200).
     const int64_t bytes = columns * p.element_size;
-    const bool by_words = p.kernels != Kernels::few && p.misalignment == 0 && bytes % 16 == 0 && bytes >= 32;
+    const bool by_words = p.misalignment == 0 && bytes % 16 == 0 && bytes >= 32;
     return by_words || are_narrow(p, columns, rows, elements / (rows * columns));
   }
   return false;
@@ -1855,7 +1854,7 @@ int64_t row_across_memory(const Problem& p) {
   const int64_t row = std::min(size & -size, kMost);  // the largest power of two that divides it
   // Of several outputs, and of 16 bits unless it is too much for other plans, interleaved columns only, by which 1178
   // random layouts are 1.03 times as fast (H200).
-  const bool has_16_bits = p.element_size == 2 && p.kernels == Kernels::every;
+  const bool has_16_bits = p.element_size == 2;
   const bool has_other = p.outputs > 1 || (has_16_bits && has_32_bit_offsets(r));
   if (has_other && !are_interleaved(p, row)) return 0;
   const int64_t inner = std::abs(r.stride[0]);

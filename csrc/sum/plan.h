@@ -10,15 +10,6 @@
 
 namespace reduce_ops::sum {
 
-/// Which kernels there are for a pair of dtypes.
-enum class Kernels {
-  every,  // the common dtypes: every family
-  rows,   // other dtypes: rows of every layout but pitched, columns, across memory all families, of one byte lines
-  few,  // elements that are converted to another dtype, uint16 and uint32, which torch.sum does not take on a GPU, and
-        // sums of 16-bit floats that are rounded last: aligned and strided rows in a few shapes, single columns, and
-        // across memory, where the last have no order, lines
-};
-
 /// What is summed: for each of the `outputs` indices of the kept dimensions, n elements.
 struct Problem {
   int64_t outputs;
@@ -33,8 +24,11 @@ struct Problem {
   int misalignment;     // bytes from the last multiple of 16 to the first element
   bool ordered;         // the order of addition shows in the sums; not in those of integers, which wrap
   bool result_aligned;  // the result begins at a multiple of 16 bytes
-  Kernels kernels;
 };
+
+/// Whether sums are added in complex128, of which few fit into registers and shared memory: no families for short rows,
+/// few rows or narrow columns, no pitched layout.
+inline bool is_wide(const Problem& p) { return p.accumulate_size > 8; }
 
 /// Whether the outputs begin one distance apart in memory, if not in their own order.
 inline bool has_one_pitch(const Problem& p) { return p.kept.dims == 1 || (p.rows.dims == 1 && p.places.small); }
@@ -57,9 +51,6 @@ enum class Family {
 
 /// Those whose order runs across memory, which are the last ones.
 constexpr bool is_across(Family family) { return family >= Family::lines; }
-
-/// Whether there are kernels for such an order other than those along lines.
-constexpr bool have_tiles(Kernels kernels, int element_size) { return kernels != Kernels::few && element_size > 1; }
 
 /// What a block of Family::boxes copies: of each dimension, those of Problem::reduced and then of `kept`, a range of
 /// indices.
