@@ -297,7 +297,8 @@ def _start(path: Path, capability: str) -> "subprocess.Popen[str]":
         "OMP_WAIT_POLICY": "passive",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    command = [sys.executable, "-m", "reduce_ops.verify", str(path)]
+    safe_path = ["-P"] if getattr(sys.flags, "safe_path", False) else []  # so that it finds this very package
+    command = [sys.executable, *safe_path, "-m", "reduce_ops.verify", str(path)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
