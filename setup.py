@@ -49,12 +49,19 @@ def has_cuda_toolkit() -> bool:
     return torch.version.cuda is not None and home is not None and Path(home, "bin", "nvcc").exists()
 
 
-def nvidia_package() -> Path | None:
-    """The folder with the CUDA runtime's headers and library that PyTorch's own packages bring, if they do."""
-    if torch.version.cuda is None:
-        return None
-    folder = Path(torch.__file__).parent.parent / "nvidia" / f"cu{torch.version.cuda.split('.')[0]}"
-    return folder if (folder / "include/cuda_runtime_api.h").exists() else None
+def nvidia_headers() -> list[Path]:
+    """The folders with the CUDA runtime's headers that PyTorch's own packages bring, the folder of its library first.
+
+    None where one is missing: some are in a package that PyTorch does not ask for, but Triton has a copy.
+    """
+    if torch.version.cuda is None or torch.version.cuda.split(".")[0] != "13":
+        return []
+    packages = Path(torch.__file__).parent.parent
+    folders = [packages / "nvidia/cu13/include", packages / "triton/backends/nvidia/include"]
+    wanted = ("cuda_runtime_api.h", "crt/host_defines.h", "cuda.h", "nvrtc.h")
+    has_library = any((packages / "nvidia/cu13/lib").glob("libcudart.so.*"))
+    complete = has_library and all(any((folder / name).exists() for folder in folders) for name in wanted)
+    return folders if complete else []
 
 
 SCHEDULE = Path("csrc/ladder/schedule_library.cpp")  # is a library of its own
@@ -83,7 +90,7 @@ def write_device_sources() -> None:
 
 def operators() -> Extension:
     """All sources below csrc as one shared library: *_cuda.cpp with a CUDA runtime, *.cu with nvcc."""
-    cuda = with_toolkit or nvidia is not None
+    cuda = with_toolkit or bool(nvidia)
     files = sorted(path for path in Path("csrc").rglob("*") if path.is_file())
     sources = [f for f in files if f.suffix == ".cpp" and f != SCHEDULE and (cuda or not f.stem.endswith("_cuda"))]
     if with_toolkit:
@@ -94,9 +101,11 @@ def operators() -> Extension:
         sources.append(GENERATED)
     include_dirs = cpp_extension.include_paths("cuda" if with_toolkit else "cpu")
     link_args: list[str] = []
+    after: list[str] = []
     if cuda and not with_toolkit:
-        include_dirs.append(str(nvidia / "include"))
-        runtime = next((nvidia / "lib").glob("libcudart.so.*"))
+        include_dirs.append(str(nvidia[0]))
+        after = [f"-idirafter{nvidia[1]}"]  # behind those of the compiler: what nvidia[0] lacks
+        runtime = next((nvidia[0].parent / "lib").glob("libcudart.so.*"))
         link_args = [f"-L{runtime.parent}", f"-l:{runtime.name}", "-lc10_cuda", "-ltorch_cuda"]
     # As system headers, those of PyTorch and CUDA stay out of -Wall -Wextra.
     system_headers = [f"-isystem{path}" for path in include_dirs]
@@ -114,7 +123,7 @@ def operators() -> Extension:
             # AT_PER_OPERATOR_HEADERS: some of PyTorch's headers include all 3,000 operators without it.
             "cxx": [
                 *(*CXX_FLAGS, "-fopenmp", f"-ffile-prefix-map={Path.cwd()}/=", "-DAT_PER_OPERATOR_HEADERS"),
-                *system_headers,
+                *(*system_headers, *after),
             ],
             "nvcc": [
                 # -O1 is of the host's code, which registers and launches kernels; with -O3 they take a twelfth longer.
@@ -137,14 +146,15 @@ def add_ninja_to_path() -> None:
 
 add_ninja_to_path()
 with_toolkit = has_cuda_toolkit()
-nvidia = nvidia_package()
+nvidia = nvidia_headers()
 if with_toolkit:
     if not torch.cuda.is_available():
         os.environ.setdefault("TORCH_CUDA_ARCH_LIST", DEFAULT_ARCHS)
-elif nvidia is not None:
+elif nvidia:
     say("no CUDA toolkit found (nvcc on PATH, or CUDA_HOME): the ladder's kernels are compiled when they run, too")
 else:
-    reason = "this PyTorch is without CUDA" if torch.version.cuda is None else "no CUDA headers found"
+    no_headers = "neither a CUDA toolkit 13 nor the headers of nvidia-cuda-runtime 13 and nvidia-cuda-crt 13 found"
+    reason = "this PyTorch is without CUDA" if torch.version.cuda is None else no_headers
     say(f"CPU-only build: {reason}")
 write_device_sources()
 

@@ -8,9 +8,8 @@
 
 namespace reduce_ops {
 
-/// Launches a kernel, started early where it may be. waits: whether it is compiled for a GPU on which it calls
-/// wait_for_stream().
-cudaError_t launch_early(const void* kernel, bool waits, const jit::Geometry& geometry, cudaStream_t stream,
+/// Launches a kernel. starts_early: whether it may start before the one ahead has ended, as it waits for that itself.
+cudaError_t launch_early(const void* kernel, bool starts_early, const jit::Geometry& geometry, cudaStream_t stream,
                          void** arguments);
 
 }  // namespace reduce_ops

@@ -53,10 +53,10 @@ decltype(&cuLaunchKernelEx) driver_launch() {
 
 }  // namespace
 
-cudaError_t launch_early(const void* kernel, bool waits, const jit::Geometry& geometry, cudaStream_t stream,
+cudaError_t launch_early(const void* kernel, bool starts_early, const jit::Geometry& geometry, cudaStream_t stream,
                          void** arguments) {
   static const auto launch_kernel = driver_launch();
-  const CapturedEnd end = CapturedEnd::of(stream);
+  const CapturedEnd end = starts_early ? CapturedEnd::of(stream) : CapturedEnd();
   CUlaunchAttribute early{};
   early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
   early.value.programmaticStreamSerializationAllowed = 1;
@@ -69,7 +69,7 @@ cudaError_t launch_early(const void* kernel, bool waits, const jit::Geometry& ge
                               .sharedMemBytes = static_cast<unsigned>(geometry.shared_bytes),
                               .hStream = stream,
                               .attrs = &early,
-                              .numAttrs = waits && may_start_early(end) ? 1u : 0u};
+                              .numAttrs = starts_early && may_start_early(end) ? 1u : 0u};
   const auto function = reinterpret_cast<CUfunction>(const_cast<void*>(kernel));
   CUresult result = launch_kernel(&config, function, arguments, nullptr);
   if (result == CUDA_ERROR_INVALID_CONTEXT) {  // a thread that has not called the runtime yet

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -173,10 +174,11 @@ def clear_cache() -> int:
     """
     folder = cache().folder
     removed = 0
-    for path in [*folder.glob("*/sm_*/*.kernel"), *folder.glob("*/sm_*/.*.tmp"), *folder.glob("*/sm_*/locks")]:
-        path.unlink(missing_ok=True)
-        removed += path.suffix == ".kernel"
-    for parent in sorted({*folder.glob("*/sm_*"), *folder.glob("*")}, key=lambda path: -len(path.parts)):
-        if parent.is_dir() and not any(parent.iterdir()):
+    for parent in sorted(folder.glob("*/sm_*")):
+        for path in [*parent.glob("*.kernel"), *parent.glob(".*.tmp"), *parent.glob("locks")]:
+            path.unlink(missing_ok=True)
+            removed += path.suffix == ".kernel"
+        with suppress(OSError):  # another process has written there meanwhile, or it is not ours
             parent.rmdir()
+            parent.parent.rmdir()
     return removed

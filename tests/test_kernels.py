@@ -122,6 +122,17 @@ def test_other_architectures(tmp_path: Path, architecture: str) -> None:
     assert compiled and Path(path).parent.name == architecture
 
 
+def test_what_is_other_code_on_older_gpus(tmp_path: Path) -> None:
+    """Conversions of bfloat16 and float8, and copies to shared memory."""
+    names = [
+        kernels(torch.empty(2**17, dtype=dtype, device="meta"))[0] for dtype in (torch.bfloat16, torch.float8_e5m2)
+    ]
+    names += [kernels(torch.empty(22, 5, 801, 15, device="meta").permute(3, 1, 2, 0), multiprocessors=4)[0]]
+    assert "sum_boxes" in names[-1]
+    for name in names:
+        assert torch.ops.reduce._compile(name, "sm_80", str(tmp_path))[2]
+
+
 def test_a_gpu_newer_than_nvrtc_gets_ptx(tmp_path: Path) -> None:
     path, _, _ = torch.ops.reduce._compile(kernel(), "sm_999", str(tmp_path))
     assert b".target sm_" in Path(path).read_bytes()
@@ -205,6 +216,7 @@ def test_a_full_disk_costs_one_warning(tmp_path: Path) -> None:
 def test_without_nvrtc_files_are_used_and_an_error_says_what_helps(cache: Path) -> None:
     without = run(FIND, REDUCE_OPS_NVRTC="/nonexistent")
     assert without.returncode != 0
+    assert "/nonexistent: cannot open shared object file" in without.stderr
     assert "pip install nvidia-cuda-nvrtc" in without.stderr
     assert "python -m reduce_ops compile" in without.stderr
     find()
@@ -280,11 +292,12 @@ def test_cache_shows_and_clears(cache: Path) -> None:
     other.write_bytes(b"x")
     keep = cache / "not ours"
     keep.write_text("x")
+    (cache / "nor this").mkdir()
     shown = cli("cache", cache=cache)
     assert f"{cache}: 2 kernels for sm_80, sm_90" in shown.stdout
     assert "1 of them of other versions" in shown.stdout
     assert "removed 2 kernels" in cli("cache", "--clear", cache=cache).stdout
-    assert list(cache.rglob("*")) == [keep]
+    assert sorted(cache.rglob("*")) == [cache / "nor this", keep]
 
 
 def test_compile_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
-// What kernels are given: plain structs without element types, which the host fills (sum/launch.cpp) and a kernel of
-// any types reads. A kernel gets one as a __grid_constant__, so that it stays in constant memory.
+// What kernels are given: plain structs without element types, which the host fills (sum/launch_cuda.cpp) and a kernel
+// of any types reads. A kernel gets one as a __grid_constant__, so that it stays in constant memory.
 
 #pragma once
 

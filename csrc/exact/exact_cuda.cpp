@@ -1,4 +1,3 @@
-#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -52,8 +51,7 @@ void exact_cuda(const at::Tensor& tensor, DimSet reduced, const at::Tensor& resu
     std::tie(self, reduced) = sum::kept_first(self, reduced);
     TORCH_INTERNAL_ASSERT(describe(self, reduced, outputs, l.problem));
   }
-  const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
-  l.gpu = {device.multiProcessorCount, static_cast<int>(device.sharedMemPerBlockOptin)};
+  l.gpu = current_gpu();
   l.plan = make_plan(l.problem, static_cast<int>(self.element_size()), l.gpu);
   TORCH_CHECK(
       l.plan.segments > 0, "exact sum: self has ", l.problem.n, " elements for each of ", outputs,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exact/arguments.cuh"
+#include "gpu.h"
 #include "jit/kernel.h"
 
 namespace reduce_ops::exact {
@@ -25,12 +26,6 @@ struct Plan {
   int width = 0;     // columns: outputs side by side in a block, up to 32
   int segments = 1;  // blocks an output or, of columns, a width of outputs; 0: more than one launch covers
   int blocks = 0;    // rows: in all
-};
-
-/// What a plan has to know of a GPU.
-struct Gpu {
-  int multiprocessors;
-  int shared_memory;  // bytes that a block may have
 };
 
 /// Plans a sum with outputs > 0 and n > 0.

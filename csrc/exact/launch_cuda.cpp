@@ -39,7 +39,7 @@ jit::Name name_of(const Instance& i) {
 template <typename... Arguments>
 cudaError_t start(const Instance& instance, dim3 grid, int threads, size_t bytes, int most_bytes, cudaStream_t stream,
                   const Arguments&... arguments) {
-  static auto* const table = new jit::Table;
+  static auto* const table = new jit::Table(/*waits=*/true);
   jit::Kernel& kernel = table->get(std::bit_cast<jit::Key>(instance), [&] { return name_of(instance); });
   void* pointers[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
   return jit::launch(kernel, {grid, dim3(threads), bytes}, {most_bytes}, stream, pointers);

@@ -7,7 +7,6 @@
 
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -33,8 +32,8 @@ bool write_entry(const std::filesystem::path& path, const Name& name, const std:
 std::optional<Code> read_any_entry(const std::filesystem::path& folder, const Name& name,
                                    const std::string& architecture);
 
-/// Held while a kernel is compiled, so that of several processes one does. The kernel gives it back when its process
-/// dies.
+/// Held while a kernel is compiled, so that of several processes one does. The operating system gives it back
+/// when its process dies.
 class EntryLock {
  public:
   explicit EntryLock(const std::filesystem::path& entry);

@@ -1,8 +1,9 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <system_error>
@@ -95,26 +96,26 @@ std::optional<Code> read_entry(const fs::path& path, const Name& name, const std
 std::optional<Code> read_any_entry(const fs::path& folder, const Name& name, const std::string& architecture) {
   const std::string start = stem(name, architecture) + ".nvrtc";
   std::error_code error;
-  for (const auto& file : fs::directory_iterator(folder_of(folder, architecture), error)) {
-    if (file.path().filename().string().rfind(start, 0) != 0) continue;
-    if (auto code = read_entry(file.path(), name, architecture, "")) return code;
+  for (fs::directory_iterator file(folder_of(folder, architecture), error), end; !error && file != end;
+       file.increment(error)) {
+    if (file->path().filename().string().rfind(start, 0) != 0) continue;
+    if (auto code = read_entry(file->path(), name, architecture, "")) return code;
   }
   return std::nullopt;
 }
 
 bool write_entry(const fs::path& path, const Name& name, const std::string& architecture, const std::string& compiler,
                  const Code& code) {
-  static std::atomic<unsigned> count{0};
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   if (error) return false;
-  const fs::path beside = path.parent_path() / ("." + path.filename().string() + "." + std::to_string(::getpid()) +
-                                                "." + std::to_string(count++) + ".tmp");
-  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  std::string beside = (path.parent_path() / ("." + path.filename().string() + ".XXXXXX.tmp")).string();
+  const int file = ::mkostemps(beside.data(), /*suffixlen=*/4, O_CLOEXEC);
   if (file < 0) return false;
   const std::string head = identity(name, architecture) + "nvrtc " + compiler + "\nsymbol " + code.symbol + "\nbytes " +
                            std::to_string(code.image.size()) + "\nhash " + hex(hash_of(code.image)) + "\n";
-  bool written = write_all(file, head) && write_all(file, code.image) && ::fsync(file) == 0;
+  bool written =
+      write_all(file, head) && write_all(file, code.image) && ::fchmod(file, 0644) == 0 && ::fsync(file) == 0;
   written = ::close(file) == 0 && written;
   written = written && ::rename(beside.c_str(), path.c_str()) == 0;
   if (!written) ::unlink(beside.c_str());
@@ -130,8 +131,16 @@ EntryLock::EntryLock(const fs::path& entry)
   file_ = ::open((entry.parent_path() / "locks").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 }
 
+/// Given back by name: a process that was forked meanwhile has the file open too, and would keep it.
 EntryLock::~EntryLock() {
-  if (file_ >= 0) ::close(file_);
+  if (file_ < 0) return;
+  struct flock range{};
+  range.l_type = F_UNLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = byte_;
+  range.l_len = 1;
+  ::fcntl(file_, F_OFD_SETLK, &range);
+  ::close(file_);
 }
 
 bool EntryLock::try_lock() {

@@ -17,7 +17,8 @@ namespace {
 
 constexpr int kMajor = CUDART_VERSION / 1000;
 
-/// What is used of libnvrtc, which is loaded when a kernel has to be compiled, and not before.
+/// What is used of libnvrtc. It is loaded with the first kernel of a process, in 7 ms, as files tell by which version
+/// they were compiled.
 struct Nvrtc {
   decltype(&nvrtcVersion) version = nullptr;
   decltype(&nvrtcGetErrorString) error_string = nullptr;
@@ -35,6 +36,7 @@ struct Nvrtc {
   decltype(&nvrtcGetNumSupportedArchs) architecture_count = nullptr;
   decltype(&nvrtcGetSupportedArchs) architectures = nullptr;
   std::string version_text;
+  std::string error;  // why there is none
 
   explicit operator bool() const { return !version_text.empty(); }
 };
@@ -48,7 +50,9 @@ bool resolve(void* library, const char* name, Function& function) {
 /// Beside the CUDA runtime, as NVIDIA's packages and the toolkit have it, then wherever a loader looks; or where
 /// $REDUCE_OPS_NVRTC says.
 void* open_library() {
-  if (const char* path = std::getenv("REDUCE_OPS_NVRTC")) return dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+  if (const char* path = std::getenv("REDUCE_OPS_NVRTC"); path != nullptr && *path != '\0') {
+    return dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+  }
   const std::string file = "libnvrtc.so." + std::to_string(kMajor);
   std::vector<std::filesystem::path> candidates;
   Dl_info runtime{};
@@ -69,7 +73,11 @@ void* open_library() {
 Nvrtc load() {
   Nvrtc n;
   void* const library = open_library();
-  if (library == nullptr) return n;
+  if (library == nullptr) {
+    const char* error = dlerror();
+    n.error = error != nullptr ? error : "";
+    return n;
+  }
   int major = 0, minor = 0;
   const bool complete =
       resolve(library, "nvrtcVersion", n.version) && resolve(library, "nvrtcGetErrorString", n.error_string) &&
@@ -151,7 +159,7 @@ std::vector<std::string> options() {
       "-default-device",  // functions that kernels share with the host need no word for it
       "--minimal",        // no textures, no kernels that launch kernels: 0.33 s for a full sum's kernel instead of 0.44
   };
-  if (const char* debug = std::getenv("REDUCE_OPS_DEBUG"); debug != nullptr && *debug != '\0') {
+  if (const char* debug = std::getenv("REDUCE_OPS_DEBUG"); debug != nullptr && *debug != '\0' && *debug != '0') {
     all.insert(all.end(), {"-DREDUCE_OPS_DEBUG", "-lineinfo"});
   }
   return all;
@@ -163,7 +171,7 @@ Code compile(const Name& name, const std::string& architecture) {
   if (!nvrtc()) {
     const std::string major = std::to_string(kMajor);
     throw std::runtime_error("reduce_ops: this kernel has to be compiled, and libnvrtc.so." + major +
-                             " was not found: " + name.expression + " for " + architecture +
+                             " was not found (" + nvrtc().error + "): " + name.expression + " for " + architecture +
                              ". Install it (pip install nvidia-cuda-nvrtc, or the CUDA toolkit " + major +
                              "), name it by $REDUCE_OPS_NVRTC, or run `python -m reduce_ops compile` on a machine that "
                              "has it and copy its cache folder to " +
@@ -177,9 +185,12 @@ Code compile(const Name& name, const std::string& architecture) {
   words.push_back(target);
   std::vector<const char*> pointers;
   for (const std::string& word : words) pointers.push_back(word.c_str());
-  if (nvrtc().compile(program.get(), static_cast<int>(pointers.size()), pointers.data()) != NVRTC_SUCCESS) {
+  const nvrtcResult result = nvrtc().compile(program.get(), static_cast<int>(pointers.size()), pointers.data());
+  if (result != NVRTC_SUCCESS) {
+    constexpr size_t kMostOfLog = 4000;  // a template's errors go on for pages
     throw std::runtime_error("reduce_ops: NVRTC " + nvrtc().version_text + " refuses " + name.expression + " for " +
-                             architecture + ":\n" + program.log());
+                             architecture + ": " + nvrtc().error_string(result) + "\n" +
+                             program.log().substr(0, kMostOfLog));
   }
   const char* symbol = nullptr;
   check(nvrtc().lowered_name(program.get(), name.expression.c_str(), &symbol), "symbol");

@@ -27,8 +27,8 @@ constexpr int kMaxDevices = 64;
 /// A kernel of a GPU's architecture, loaded. It is never unloaded.
 struct Kernel {
   std::string expression;
-  const void* handle;                                        // a cudaKernel_t
-  bool waits_for_stream;                                     // whether it may start early (device/early_start.cuh)
+  const void* handle;  // a cudaKernel_t
+  bool starts_early;   // whether it may: it waits for the kernel ahead itself (device/early_start.cuh)
   std::array<std::atomic<int>, kMaxDevices> shared_bytes{};  // that were asked for on each device, if more than usual
 };
 
@@ -38,6 +38,9 @@ using Key = std::array<uint64_t, 2>;
 /// The kernels of one module, by key.
 class Table {
  public:
+  /// waits: whether all of them call wait_for_stream(), so that they may start early on GPUs that can.
+  explicit Table(bool waits) : waits_(waits) {}
+
   /// The kernel for the current device, from wherever it is to be had; `name` is asked for where it is not loaded yet.
   /// Safe from any thread, and while a stream captures. Throws std::runtime_error, which says what is to be done, where
   /// there is no such kernel.
@@ -88,6 +91,7 @@ class Table {
   static int current_architecture();
   Kernel& get_slowly(const LoadedKey& key, const Name& name);
 
+  const bool waits_;
   std::shared_mutex mutex_;
   std::unordered_map<LoadedKey, std::unique_ptr<Entry>, Hash> entries_;
 };

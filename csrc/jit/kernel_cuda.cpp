@@ -48,10 +48,10 @@ fs::path user_folder() {
   return fs::path(home) / ".cache" / "reduce_ops";
 }
 
-void warn_that_nothing_is_kept(const fs::path& path) {
+void warn_that_nothing_is_kept(const fs::path& folder) {
   static std::atomic<bool> warned{false};
   if (warned.exchange(true)) return;
-  warn("reduce_ops: compiled kernels cannot be kept in " + path.parent_path().string() +
+  warn("reduce_ops: compiled kernels cannot be kept in " + folder.string() +
        ", so every process compiles them again. Set REDUCE_OPS_CACHE to a folder that can be written to.");
 }
 
@@ -59,6 +59,7 @@ struct Found {
   Code code;
   fs::path path;
   bool compiled;
+  bool kept = true;  // on disk
 };
 
 /// From a folder, or compiled into it: by one process at a time, whose file the others then find.
@@ -72,20 +73,24 @@ Found find_or_compile(const Name& name, const std::string& architecture, const f
   if (auto code = read_entry(path, name, architecture, compiler)) return {*std::move(code), path, false};
   EntryLock lock(path);
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!lock.try_lock() && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (;;) {
+    const bool locked = lock.try_lock();
+    if (auto code = read_entry(path, name, architecture, compiler)) return {*std::move(code), path, false};
+    if (locked || std::chrono::steady_clock::now() > deadline) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  if (auto code = read_entry(path, name, architecture, compiler)) return {*std::move(code), path, false};
   Found found{compile(name, architecture), path, true};
   ++compiled_count;
-  if (!write_entry(path, name, architecture, compiler, found.code)) warn_that_nothing_is_kept(path);
+  found.kept = write_entry(path, name, architecture, compiler, found.code);
   return found;
 }
 
 Found find(const Name& name, const std::string& architecture) {
   static const fs::path package = package_folder();
   if (auto code = read_any_entry(package, name, architecture)) return {*std::move(code), package, false};
-  return find_or_compile(name, architecture, user_folder());
+  Found found = find_or_compile(name, architecture, user_folder());
+  if (!found.kept) warn_that_nothing_is_kept(user_folder());
+  return found;
 }
 
 void check(cudaError_t error, const Name& name, const char* what) {
@@ -108,15 +113,23 @@ class RelaxedCapture {
 };
 
 /// A library of the CUDA runtime belongs to no device: one serves all of an architecture.
-Kernel* load(const Name& name, int architecture) {
-  const Code code = find(name, "sm_" + std::to_string(architecture)).code;
+Kernel* load(const Name& name, int architecture, bool waits) {
+  const std::string target = "sm_" + std::to_string(architecture);
+  const Found found = find(name, target);
+  Code code = found.code;
   const RelaxedCapture relaxed;
   cudaLibrary_t library = nullptr;
-  check(cudaLibraryLoadData(&library, code.image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), name, "loading");
+  cudaError_t error = cudaLibraryLoadData(&library, code.image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (error != cudaSuccess && !found.compiled && !compiler_version().empty()) {
+    cudaGetLastError();  // of a file by another NVRTC, newer than this driver, say
+    code = compile(name, target);
+    error = cudaLibraryLoadData(&library, code.image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  }
+  check(error, name, "loading");
   cudaKernel_t kernel = nullptr;
   check(cudaLibraryGetKernel(&kernel, library, code.symbol.c_str()), name, "finding");
   ++loaded_count;
-  return new Kernel{name.expression, reinterpret_cast<const void*>(kernel), architecture >= 90, {}};
+  return new Kernel{name.expression, reinterpret_cast<const void*>(kernel), waits && architecture >= 90, {}};
 }
 
 cudaError_t allow_shared(Kernel& kernel, const Geometry& g, SharedLimit limit) {
@@ -144,6 +157,7 @@ int Table::current_architecture() {
   int major = 0, minor = 0;
   const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error != cudaSuccess || cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != error) {
+    cudaGetLastError();
     throw std::runtime_error("reduce_ops: CUDA does not say the compute capability of device " +
                              std::to_string(device));
   }
@@ -162,7 +176,7 @@ Kernel& Table::get_slowly(const LoadedKey& key, const Name& name) {
   const std::lock_guard<std::mutex> lock(entry->mutex);
   Kernel* kernel = entry->kernel.load(std::memory_order_acquire);
   if (kernel == nullptr) {
-    kernel = load(name, key.architecture);
+    kernel = load(name, key.architecture, waits_);
     entry->kernel.store(kernel, std::memory_order_release);
   }
   return *kernel;
@@ -170,8 +184,7 @@ Kernel& Table::get_slowly(const LoadedKey& key, const Name& name) {
 
 Made make(const Name& name, const std::string& architecture, const std::string& folder) {
   const Found found = find_or_compile(name, architecture, folder.empty() ? user_folder() : fs::path(folder));
-  std::error_code error;
-  if (!fs::exists(found.path, error)) {
+  if (!found.kept) {
     throw std::runtime_error("reduce_ops: kernels cannot be written to " + found.path.parent_path().string());
   }
   return {found.path.string(), static_cast<int64_t>(found.code.image.size()), found.compiled};
@@ -184,7 +197,7 @@ Made make_ready(const Name& name, const std::string& architecture) {
 
 cudaError_t launch(Kernel& kernel, const Geometry& g, SharedLimit limit, cudaStream_t stream, void** arguments) {
   cudaError_t error = allow_shared(kernel, g, limit);
-  if (error == cudaSuccess) error = launch_early(kernel.handle, kernel.waits_for_stream, g, stream, arguments);
+  if (error == cudaSuccess) error = launch_early(kernel.handle, kernel.starts_early, g, stream, arguments);
   if (error == cudaSuccess) return error;
   cudaGetLastError();  // it is told here, and the next one to ask for it is not us
   if (error == cudaErrorInvalidValue || error == cudaErrorInvalidConfiguration ||

@@ -47,7 +47,7 @@ jit::Name name_of(const Instance& i, Type accumulate) {
 }
 
 cudaError_t launch_by_engine(int version, const Pass& p, cudaStream_t stream) {
-  static auto* const table = new jit::Table;
+  static auto* const table = new jit::Table(/*waits=*/false);
   const auto* types = std::find_if(kTypes.begin(), kTypes.end(),
                                    [&p](const Types& t) { return t.in == p.a_type && t.out == p.sums_type; });
   const Rung& rung = rungs()[version];

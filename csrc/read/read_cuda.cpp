@@ -25,7 +25,7 @@ at::Tensor read_cuda(const at::Tensor& self) {
   const c10::cuda::CUDAGuard guard(self.device());
   const at::Tensor unused = at::detail::empty_cuda({1}, at::kInt, self.device(), std::nullopt);
   if (self.numel() == 0) return unused;
-  static auto* const table = new jit::Table;
+  static auto* const table = new jit::Table(/*waits=*/false);
   jit::Kernel& kernel = table->get({}, [] {
     return jit::Name{"device/read.cuh",
                      "read_tiles<" + std::to_string(kThreads) + ", " + std::to_string(kVectors) + ">"};

@@ -516,7 +516,7 @@ class Launcher {
 cudaError_t start(const Launch& launch, const Start& start) { return Launcher(launch, start).run(); }
 
 cudaError_t launch(const Launch& launch, cudaStream_t stream) {
-  static auto* const table = new jit::Table;
+  static auto* const table = new jit::Table(/*waits=*/true);
   return start(launch, [stream](const Instance& instance, const jit::Geometry& geometry, void** arguments) {
     jit::Kernel& kernel = table->get(std::bit_cast<jit::Key>(instance), [&] { return name_of(instance); });
     return jit::launch(kernel, geometry, {kCounterBytes}, stream, arguments);

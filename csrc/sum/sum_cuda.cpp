@@ -1,4 +1,3 @@
-#include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/EmptyTensor.h>
 #include <ATen/ops/ne.h>
 #include <c10/cuda/CUDAException.h>
@@ -7,6 +6,7 @@
 
 #include <optional>
 
+#include "gpu.h"
 #include "sum/slots_cuda.h"
 #include "sum/steps.h"
 
@@ -27,7 +27,7 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
                    int multiprocessors) {
   const c10::cuda::CUDAGuard guard(tensor.device());
   const auto stream = c10::cuda::getCurrentCUDAStream();
-  if (multiprocessors == 0) multiprocessors = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
+  if (multiprocessors == 0) multiprocessors = current_gpu().multiprocessors;
   const auto launch_step = [stream](Launch& l) {
     const c10::DataPtr slots = l.plan.segments > 1 ? slots_for(stream) : c10::DataPtr();
     l.slots = slots.get();
