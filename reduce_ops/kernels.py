@@ -25,8 +25,8 @@ DEFAULT_ARCHITECTURES = ("8.0", "9.0", "10.0", "12.0")
 
 COMMON_DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.bool)
 
-_MULTIPROCESSORS = {"8.0": 108, "8.6": 84, "8.9": 142, "9.0": 132, "10.0": 148, "12.0": 170}
-"""Of the largest GPU of each compute capability. A plan, and so which kernels it takes, depends on it."""
+_MULTIPROCESSORS = {"sm_80": 108, "sm_86": 84, "sm_89": 142, "sm_90": 132, "sm_100": 148, "sm_120": 170}
+"""Of the largest GPU of each architecture. A plan, and so which kernels it takes, depends on it."""
 
 
 class CompileError(RuntimeError):
@@ -99,8 +99,7 @@ def common(architecture: str) -> list[str]:
     all of the exact sums.
     """
     _check_cuda()
-    number = architecture.removeprefix("sm_")
-    multiprocessors = _MULTIPROCESSORS.get(f"{number[:-1]}.{number[-1]}", 132)
+    multiprocessors = _MULTIPROCESSORS.get(architecture, 132)
     kernels: set[str] = set(torch.ops.reduce._exact_kernels())
     for dtype in COMMON_DTYPES:
         for shape, offset, dims in _sums():

@@ -68,6 +68,16 @@ bool write_all(int file, std::string_view bytes) {
   return true;
 }
 
+/// Takes (F_WRLCK) or gives back (F_UNLCK) the lock of one byte, without waiting.
+bool set_lock(int file, long long byte, short type) {
+  struct flock range{};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = byte;
+  range.l_len = 1;
+  return ::fcntl(file, F_OFD_SETLK, &range) == 0;
+}
+
 }  // namespace
 
 fs::path entry_path(const fs::path& folder, const Name& name, const std::string& architecture,
@@ -134,23 +144,12 @@ EntryLock::EntryLock(const fs::path& entry)
 /// Given back by name: a process that was forked meanwhile has the file open too, and would keep it.
 EntryLock::~EntryLock() {
   if (file_ < 0) return;
-  struct flock range{};
-  range.l_type = F_UNLCK;
-  range.l_whence = SEEK_SET;
-  range.l_start = byte_;
-  range.l_len = 1;
-  ::fcntl(file_, F_OFD_SETLK, &range);
+  set_lock(file_, byte_, F_UNLCK);
   ::close(file_);
 }
 
 bool EntryLock::try_lock() {
-  if (file_ < 0) return true;
-  struct flock range{};
-  range.l_type = F_WRLCK;
-  range.l_whence = SEEK_SET;
-  range.l_start = byte_;
-  range.l_len = 1;
-  return ::fcntl(file_, F_OFD_SETLK, &range) == 0 || (errno != EAGAIN && errno != EACCES);
+  return file_ < 0 || set_lock(file_, byte_, F_WRLCK) || (errno != EAGAIN && errno != EACCES);
 }
 
 }  // namespace reduce_ops::jit

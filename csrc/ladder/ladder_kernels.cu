@@ -1,4 +1,5 @@
 #include "ladder/ladder_kernels.h"
+#include "ladder/types.cuh"
 #include "ladder/v0_baseline.cuh"
 #include "ladder/v1_no_divergence.cuh"
 #include "ladder/v2_no_bank_conflict.cuh"
@@ -11,18 +12,6 @@
 
 namespace reduce_ops::ladder {
 namespace {
-
-/// The device type behind each name of types.def.
-namespace device {
-using reduce_ops::bfloat16;
-using reduce_ops::complex128;
-using reduce_ops::complex64;
-using reduce_ops::float16;
-using reduce_ops::float32;
-using reduce_ops::float64;
-using reduce_ops::int32;
-using int64 = uint64;  // wraps by definition, where a signed overflow would be undefined
-}  // namespace device
 
 template <typename In, typename Out>
 cudaError_t start(void (*rung)(const In*, int64_t, Out*), const Pass& p, cudaStream_t stream) {

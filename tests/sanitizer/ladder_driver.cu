@@ -13,6 +13,7 @@
 
 #include "device/numeric.cuh"
 #include "ladder/ladder_kernels.h"
+#include "ladder/types.cuh"
 
 namespace {
 
@@ -107,17 +108,6 @@ int run(const Rung& rung, int block_size, int64_t n, Type in_type, Type acc_type
                as_double(value));
   return 1;
 }
-
-namespace device {
-using reduce_ops::bfloat16;
-using reduce_ops::complex128;
-using reduce_ops::complex64;
-using reduce_ops::float16;
-using reduce_ops::float32;
-using reduce_ops::float64;
-using reduce_ops::int32;
-using int64 = uint64;
-}  // namespace device
 
 }  // namespace
 
