@@ -10,7 +10,7 @@
 //   a branch. A lane finishes the windows that begin in its line with the first elements of the next one.
 //
 // - Short lines (tiles.cuh): a block takes a tile of them in shared memory. Where they lie side by side in words of 16
-//   bytes, their parts are folded to nodes on the way (word_tiles.cuh, odd_word_tiles.cuh).
+//   bytes, their parts are folded to nodes on the way (word_tiles.cuh).
 //
 // - What these would read in pieces of sectors: a block copies a box of memory, in runs (boxes.cuh).
 //

@@ -15,8 +15,10 @@
 #include "device/arguments.cuh"
 #include "device/early_start.cuh"
 #include "device/fold.cuh"
+#include "device/shifted.cuh"
 #include "device/slots.cuh"
 #include "device/sources.cuh"
+#include "device/strided.cuh"
 #include "device/tuning.cuh"
 
 namespace reduce_ops::sum {

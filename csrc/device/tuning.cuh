@@ -210,13 +210,9 @@ inline constexpr int kMaxTileBytes = 88 << 10;  // of tiles
 inline constexpr int kMinStagedRun = 64;        // bytes side by side that are worth copying by words
 static_assert(kMaxTileBytes <= kCounterBytes);
 inline constexpr int kTileThreads = 256;   // of a tile, at most
-inline constexpr int kWordLoads = 8;       // in flight in a thread of sum_word_tiles and sum_odd_word_tiles
-inline constexpr int kOddWordElement = 2;  // bytes of the elements that sum_odd_word_tiles is for
+inline constexpr int kWordLoads = 8;       // in flight in a thread of sum_word_tiles
 inline constexpr int kLineThreads = 256;   // of sum_lines
 inline constexpr int kLineLevels = 4;      // that its windows may have above those of the loads of a lane
-
-/// Parts of nodes that a thread of sum_odd_word_tiles may have begun.
-constexpr int parts_begun(int columns) { return columns / 2 * (std::bit_width(static_cast<unsigned>(columns)) - 1); }
 
 /// Loads of one element that a lane of sum_lines has in flight.
 constexpr int line_loads(int element_size) { return 128 / std::max(element_size, 4); }

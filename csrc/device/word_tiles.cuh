@@ -14,7 +14,7 @@
 // launch.
 //
 // What limits it: nodes in shared memory, a half of the elements where lines are twice an odd number long. Of odd lines
-// all elements would be: odd_word_tiles.cuh.
+// all elements would be.
 
 #pragma once
 

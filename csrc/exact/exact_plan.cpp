@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "exact/exact_kernels.h"
-#include "sum/plan.h"
+#include "plan/plan.h"
 
 namespace reduce_ops::exact {
 namespace {

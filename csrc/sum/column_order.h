@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "device/arguments.cuh"
-#include "sum/plan.h"
+#include "plan/plan.h"
 #include "sum/strides.h"
 
 namespace reduce_ops::sum {

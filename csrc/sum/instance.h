@@ -24,13 +24,12 @@ enum class Template : uint8_t {
   narrow_columns,
   lines,
   word_tiles,
-  odd_word_tiles,
   staged_tiles,
   tiles,
   boxes,
 };
 
-/// Where a kernel of rows gets its elements from (sources.cuh), in the order of kSources.
+/// Where a kernel of rows gets its elements from (sources.cuh, shifted.cuh, strided.cuh), in the order of kSources.
 enum class Source : uint8_t {
   none,
   aligned,

@@ -27,7 +27,6 @@ constexpr std::array kTemplates = {
     Form{"device/narrow_columns.cuh", "sum_narrow_columns<$0, $in, $acc, $out>"},
     Form{"device/across.cuh", "sum_lines<?0, $in, $acc>"},
     Form{"device/word_tiles.cuh", "sum_word_tiles<$0, $in, $acc, $out>"},
-    Form{"device/odd_word_tiles.cuh", "sum_odd_word_tiles<$0, $in, $acc, $out>"},
     Form{"device/tiles.cuh", "sum_staged_tiles<?0, $in, $acc>"},
     Form{"device/tiles.cuh", "sum_tiles<?0, $in, $acc>"},
     Form{"device/boxes.cuh", "sum_boxes<$in, $acc>"},

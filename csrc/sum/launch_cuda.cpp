@@ -57,8 +57,6 @@ class Launcher {
         return lines();
       case Family::word_tiles:
         return word_tiles();
-      case Family::odd_word_tiles:
-        return odd_word_tiles();
       case Family::staged_tiles:
         return staged_tiles();
       case Family::tiles:
@@ -373,22 +371,9 @@ class Launcher {
     const auto tiles = blocks_for(a.lines, a.at_once);
     Instance i = instance_of(Template::word_tiles, l_);
     i.number[0] = static_cast<int16_t>(p_.loads);
-    const size_t bytes = word_tile_nodes(p_, a.lines, a.length, p_.loads) * accumulate_size();
+    const size_t bytes = word_tile_nodes(p_, a.lines, a.length) * accumulate_size();
     return go_with(i, {p.outputs * tiles}, p_.threads, bytes, a, p.columns, p.places, Divisor::of(tiles),
                    whole_results());
-  }
-
-  cudaError_t odd_word_tiles() const {
-    const Problem& p = l_.problem;
-    const Across a = across();
-    const int columns = kLoadBytes / element_size();
-    const auto tiles = blocks_for(a.lines, a.at_once);
-    Instance i = instance_of(Template::odd_word_tiles, l_);
-    i.number[0] = static_cast<int16_t>(count(p.reduced, 0, p_.line) % columns);
-    const auto room = static_cast<unsigned>(word_tile_nodes(p_, a.lines, a.length, columns));
-    const size_t bytes = size_t(room + parts_begun(columns) * p_.threads) * accumulate_size();
-    return go_with(i, {p.outputs * tiles}, p_.threads, bytes, a, p.columns, p.places, Divisor::of(tiles),
-                   whole_results(), room);
   }
 
   cudaError_t staged_tiles() const {

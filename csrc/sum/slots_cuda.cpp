@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "sum/plan.h"
+#include "plan/plan.h"
 
 namespace reduce_ops::sum {
 namespace {

@@ -3,7 +3,7 @@
 #include <tuple>
 #include <vector>
 
-#include "sum/problem.h"
+#include "plan/problem.h"
 #include "sum/steps.h"
 #include "sum_dtypes.h"
 
@@ -45,9 +45,10 @@ void run_steps(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumula
     run_steps(rows, dims_from(dims), accumulate, nodes, steps);
     return run_steps(nodes, dims_from(kept), accumulate, result, steps);
   }
-  l.plan = make_plan(l.problem, steps.multiprocessors);
-  TORCH_CHECK(l.plan.segments > 0, "sum: self has ", l.problem.n, " elements for each of ", l.problem.outputs,
+  const auto plan = make_plan(l.problem, steps.multiprocessors);
+  TORCH_CHECK(plan, "sum: self has ", l.problem.n, " elements for each of ", l.problem.outputs,
               " results, more than one launch covers");
+  l.plan = *plan;
   l.in = type_of(self.scalar_type());
   l.accumulate = type_of(accumulate);
   l.out = type_of(result.scalar_type());

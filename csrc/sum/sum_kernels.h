@@ -9,7 +9,7 @@
 
 #include "jit/kernel.h"
 #include "sum/instance.h"
-#include "sum/plan.h"
+#include "plan/plan.h"
 #include "types.h"
 
 namespace reduce_ops::sum {

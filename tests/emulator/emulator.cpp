@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "jit/kernel.h"
-#include "sum/plan.h"
+#include "plan/plan.h"
 
 /// What blocks are given of shared memory when they are launched.
 namespace reduce_ops::sum {

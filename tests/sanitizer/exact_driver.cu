@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "exact/exact_kernels.h"
-#include "sum/plan.h"
+#include "plan/plan.h"
 
 namespace {
 

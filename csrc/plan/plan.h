@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "device/tuning.cuh"
 #include "sum/strides.h"
@@ -43,7 +44,6 @@ enum class Family {
   narrow_columns,  // narrow_columns.cuh: 2 to 32 outputs side by side, in memory without a gap
   lines,           // across.cuh: the order runs across memory, along lines of many elements
   word_tiles,      // word_tiles.cuh: the same along short lines, which lie side by side in words of 16 bytes
-  odd_word_tiles,  // odd_word_tiles.cuh: the same of lines of odd lengths
   staged_tiles,    // tiles.cuh: along other short lines, of which some hundred bytes lie side by side
   tiles,           // tiles.cuh: along other short lines
   boxes,           // boxes.cuh: what other families would read in pieces of sectors
@@ -80,10 +80,10 @@ struct Plan {
   int loads = 0;   // in flight in a thread; rows: of 16 bytes (strided: of one element); columns: rows; lines, boxes:
                    // elements; word_tiles: rows of words that are a node
   int tiles = 0;   // that many such loads a thread, a power of two; staged_rows: rows of a tile; lines: elements of a
-                   // line that a thread takes, whole windows; (odd_)word_tiles, staged_tiles, tiles: lines of a tile
+                   // line that a thread takes, whole windows; word_tiles, staged_tiles, tiles: lines of a tile
   int chunk = 0;   // columns, few_rows: neighbours that are taken together (column_order.h), or 0: all
   bool anywhere = false;  // columns, few_rows: the neighbours of a thread begin anywhere
-  int segments = 0;       // blocks an output, or a block's width of outputs; 0: more than any plan covers
+  int segments = 0;       // blocks an output, or a block's width of outputs
   int prefetching = 0;  // the first so many blocks have L2 load what they read first before they wait (early_start.cuh)
   LetNext let_next = LetNext::at_end;  // columns, narrow_columns, and rows of several blocks an output or several tiles
   // Order across memory:
@@ -112,11 +112,11 @@ inline int64_t nodes_of(const Problem& p, int64_t window) { return (p.n + window
 /// are fewer blocks. Elements that several indices share, as in an expanded tensor, count once.
 bool have_room(const Problem& p, int64_t window);
 
-/// Nodes of so many leaves that a tile of words has room for in shared memory; if it is an output of `lines` lines, for
+/// Nodes that a tile of words has room for in shared memory; if it is an output of `lines` lines, for
 /// whole windows of them, and for the nodes of these, up to 32.
-constexpr int64_t word_tile_nodes(const Plan& plan, int64_t lines, int64_t length, int leaves) {
-  if (plan.window > 0) return plan.tiles * length / leaves;
-  return (lines * length / leaves + kMaxTileWindow - 1) / kMaxTileWindow * kMaxTileWindow + 32;
+constexpr int64_t word_tile_nodes(const Plan& plan, int64_t lines, int64_t length) {
+  if (plan.window > 0) return plan.tiles * length / plan.loads;
+  return (lines * length / plan.loads + kMaxTileWindow - 1) / kMaxTileWindow * kMaxTileWindow + 32;
 }
 
 /// Whether the sums are of one element each, and these lie in another order than the sums do, which PyTorch's own
@@ -128,7 +128,8 @@ inline bool is_copy(const Problem& p) { return p.n == 1 && !is_run(p.kept); }
 /// 0 where they are not.
 int64_t row_across_memory(const Problem& problem);
 
-/// Plans the kernel of a sum with outputs > 0 and n > 0. multiprocessors: of the GPU.
-Plan make_plan(const Problem& problem, int multiprocessors);
+/// Plans the kernel of a sum with outputs > 0 and n > 0, or none for more elements than one launch covers.
+/// multiprocessors: of the GPU.
+std::optional<Plan> make_plan(const Problem& problem, int multiprocessors);
 
 }  // namespace reduce_ops::sum

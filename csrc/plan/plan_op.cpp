@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "sum/problem.h"
+#include "plan/problem.h"
 #include "sum/sum_op.h"
 #include "sum_dtypes.h"
 
@@ -33,8 +33,6 @@ std::string name_of(Family family) {
       return "lines";
     case Family::word_tiles:
       return "word_tiles";
-    case Family::odd_word_tiles:
-      return "odd_word_tiles";
     case Family::staged_tiles:
       return "staged_tiles";
     case Family::tiles:
@@ -103,7 +101,10 @@ std::string plan(const at::Tensor& self, at::OptionalIntArrayRef dims, std::opti
     family = "rows_across_memory";  // two sums, of rows as columns and of their nodes
     p.window = static_cast<int>(row);
   } else {
-    p = make_plan(problem, static_cast<int>(multiprocessors));
+    const auto plan = make_plan(problem, static_cast<int>(multiprocessors));
+    TORCH_CHECK(plan, "_plan: self has ", problem.n, " elements for each of ", problem.outputs,
+                " results, more than one launch covers");
+    p = *plan;
     family = name_of(p.family);
   }
   const int box_dims = p.family == Family::boxes ? problem.reduced.dims + problem.kept.dims : 0;

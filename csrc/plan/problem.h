@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "sum/plan.h"
+#include "plan/plan.h"
 #include "sum/sum_op.h"
 
 namespace reduce_ops::sum {

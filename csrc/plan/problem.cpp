@@ -1,4 +1,4 @@
-#include "sum/problem.h"
+#include "plan/problem.h"
 
 #include <c10/core/ScalarType.h>
 
