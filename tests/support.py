@@ -26,8 +26,9 @@ from reduce_ops import LADDER, Rung
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PYTHON = (sys.executable, *(("-P",) if getattr(sys.flags, "safe_path", False) else ()))
-"""This interpreter, to run another program that finds the package where the tests do."""
+PYTHON = (sys.executable, *(() if Path(reduce_ops.__file__).is_relative_to(ROOT / "reduce_ops") else ("-P",)))
+"""This interpreter, to run another program that finds the package where the tests do. (Workers of pytest-xdist do not
+inherit -P, so the flag itself says nothing.)"""
 
 SHORT_RUN_SECONDS = 0.01
 """measure.RUN_SECONDS in tests of what a benchmark does with its figures, whatever they are."""
