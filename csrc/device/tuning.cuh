@@ -209,10 +209,10 @@ inline constexpr int kPart = 16;                // leaves that a thread of a til
 inline constexpr int kMaxTileBytes = 88 << 10;  // of tiles
 inline constexpr int kMinStagedRun = 64;        // bytes side by side that are worth copying by words
 static_assert(kMaxTileBytes <= kCounterBytes);
-inline constexpr int kTileThreads = 256;   // of a tile, at most
-inline constexpr int kWordLoads = 8;       // in flight in a thread of sum_word_tiles
-inline constexpr int kLineThreads = 256;   // of sum_lines
-inline constexpr int kLineLevels = 4;      // that its windows may have above those of the loads of a lane
+inline constexpr int kTileThreads = 256;  // of a tile, at most
+inline constexpr int kWordLoads = 8;      // in flight in a thread of sum_word_tiles
+inline constexpr int kLineThreads = 256;  // of sum_lines
+inline constexpr int kLineLevels = 4;     // that its windows may have above those of the loads of a lane
 
 /// Loads of one element that a lane of sum_lines has in flight.
 constexpr int line_loads(int element_size) { return 128 / std::max(element_size, 4); }

@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "jit/kernel.h"
-#include "sum/instance.h"
 #include "plan/plan.h"
+#include "sum/instance.h"
 #include "types.h"
 
 namespace reduce_ops::sum {
