@@ -26,9 +26,10 @@ from reduce_ops import LADDER, Rung
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PYTHON = (sys.executable, *(() if Path(reduce_ops.__file__).is_relative_to(ROOT / "reduce_ops") else ("-P",)))
+FROM_SOURCE = Path(reduce_ops.__file__).is_relative_to(ROOT / "reduce_ops")
+PYTHON = (sys.executable, *(("-P",) if sys.version_info >= (3, 11) and not FROM_SOURCE else ()))
 """This interpreter, to run another program that finds the package where the tests do. (Workers of pytest-xdist do not
-inherit -P, so the flag itself says nothing.)"""
+inherit -P, so the flag itself says nothing; Python 3.10 has none.)"""
 
 SHORT_RUN_SECONDS = 0.01
 """measure.RUN_SECONDS in tests of what a benchmark does with its figures, whatever they are."""

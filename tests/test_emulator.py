@@ -42,8 +42,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no g++, or no CUDA headers")
     folder = tmp_path_factory.mktemp("emulator")
     headers = [f"-I{path}" for path in (EMULATOR, CSRC, Path(cpp_extension.CUDA_HOME, "include"))]
-    # Plans and launches, without what needs PyTorch.
-    plans = [path for path in sorted(CSRC.glob("plan/*.cpp")) if path.stem not in ("plan_op", "problem")]
+    plans = sorted(CSRC.glob("plan/*.cpp"))
     sources = [DRIVER, *plans, CSRC / "sum/launch_cuda.cpp", CSRC / "sum/instance_cuda.cpp", EMULATOR / "emulator.cpp"]
 
     def compile_one(source: Path) -> Path:

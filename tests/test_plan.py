@@ -1226,8 +1226,9 @@ def test_covers_every_element_once(data: st.DataObject) -> None:
     n = math.prod(x.shape[d] for d in dims)
     try:
         p = plan(x, dims, multiprocessors)
-    except RuntimeError:  # more than a launch covers
-        assert x.numel() > 2**35
+    except RuntimeError as error:
+        if "more than one launch covers" not in str(error) or x.numel() <= 2**35:
+            raise
         return
     outputs = x.numel() // n
     if p.family == "copy":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -516,14 +517,6 @@ ODD_WORDS = {
 }
 
 
-@pytest.mark.parametrize("length", [13, 49, 67, 85, 143, 225, 1343])
-@pytest.mark.parametrize("kind", ODD_WORDS.values(), ids=ODD_WORDS)
-def test_words_of_odd_lines(kind: Kind, length: int) -> None:
-    """Lines of each odd length modulo 8, whichever family takes them."""
-    x, expected = pair(Kind(tuple(size or length for size in kind.shape), kind.dim, kind.view), torch.bfloat16)
-    assert_same_bits(reduce_ops.sum(x, kind.dim), expected)
-
-
 SMALL_IMAGES = {
     "each": Kind((150, 0, 40), (1, 2), lambda x: x.transpose(1, 2)),
     "permuted outputs": Kind((30, 5, 0, 40), (2, 3), lambda x: x.transpose(0, 1).transpose(2, 3)),
@@ -548,6 +541,22 @@ def test_small_images(kind: Kind, length: int, dtype: torch.dtype) -> None:
         total = partial(reduce_ops.sum, dim=kind.dim, dtype=result)
         assert_same_bits(total(on_gpu), total(x), result)
         assert nodes_of(partial(total, on_gpu)) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "length"),
+    [
+        *itertools.product(ODD_WORDS.values(), (13, 49, 67, 85, 143, 225, 1343)),
+        *itertools.product(SMALL_IMAGES.values(), (113, 115, 117, 119)),
+    ],
+)
+def test_words_of_odd_lines(kind: Kind, length: int, dtype: torch.dtype) -> None:
+    """Lines of each odd length modulo 8, whichever family takes them; rounded or not."""
+    x, expected = pair(Kind(tuple(size or length for size in kind.shape), kind.dim, kind.view), dtype)
+    assert_same_bits(reduce_ops.sum(x, kind.dim), expected)
+    not_rounded = reduce_ops.sum(x.cpu(), kind.dim, dtype=torch.float32)
+    assert_same_bits(reduce_ops.sum(x, kind.dim, dtype=torch.float32), not_rounded)
 
 
 @pytest.mark.parametrize("length", [49, 98, 225, 4097])

@@ -6,6 +6,8 @@
 namespace reduce_ops::exact {
 namespace {
 
+using sum::ceil_div;
+
 constexpr int kWarp = 32;
 
 /// Blocks that can publish a state each.
@@ -13,8 +15,6 @@ int64_t max_states(int element_size) {
   const int limbs = element_size == 8 ? Layout64::kLimbs : Layout32::kLimbs;
   return sum::max_slots(sizeof(uint32_t)) / (limbs + 2);  // a digit more, and what else there is
 }
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// As many of the warps as so many bytes have room for their bins.
 int with_room(int warps, int element_size, int bytes) {
@@ -28,7 +28,7 @@ int warps_of_run(int element_size, const Gpu& gpu) {
 /// Segments of an output: as many as fit, but one at least; none where that is too few for n.
 int segments_of(int64_t wanted, int64_t n, int64_t outputs, int element_size) {
   const int64_t most = max_states(element_size) / outputs;
-  const int64_t least = divide_up(n, max_elements_a_block(element_size));
+  const int64_t least = ceil_div(n, max_elements_a_block(element_size));
   const int64_t segments = std::max(std::min(wanted, most), int64_t{1});
   if (segments >= least) return static_cast<int>(segments);
   return least <= most ? static_cast<int>(least) : 0;
@@ -43,11 +43,11 @@ Plan plan_run(const Problem& p, int element_size, const Gpu& gpu) {
   const int64_t groups = p.n * element_size / 16;
   const bool small = groups <= (element_size == 4 ? 1 << 16 : 1 << 17) && element_size < 8;
   const bool large = p.n * p.outputs > int64_t{1} << 24;
-  const int64_t blocks = divide_up((large ? run_blocks(element_size) : 1) * gpu.multiprocessors, p.outputs);
+  const int64_t blocks = ceil_div((large ? run_blocks(element_size) : 1) * gpu.multiprocessors, p.outputs);
   Plan plan{.family = Family::run, .warps = small ? 8 : warps_of_run(element_size, gpu)};
   const bool few = small ? groups < 1 << 15 : groups < blocks * plan.warps * kWarp * 4;
   plan.loads = few && p.outputs == 1 ? 2 : 4;
-  const int64_t chunks = divide_up(groups, int64_t{plan.warps} * kWarp * plan.loads);  // of a block
+  const int64_t chunks = ceil_div(groups, int64_t{plan.warps} * kWarp * plan.loads);  // of a block
   plan.segments = segments_of(std::min(blocks, chunks), p.n, p.outputs, element_size);
   return plan;
 }
@@ -57,14 +57,14 @@ Plan plan_run(const Problem& p, int element_size, const Gpu& gpu) {
 Plan plan_columns(const Problem& p, int element_size, const Gpu& gpu) {
   Plan plan{.family = Family::columns, .width = static_cast<int>(std::min<int64_t>(p.outputs, kWarp))};
   while (plan.width / 2 * element_size >= 32 && p.outputs < 4 * gpu.multiprocessors * plan.width) plan.width /= 2;
-  const int64_t blocks = divide_up(p.outputs, plan.width);
-  const int64_t used = divide_up(p.n, kWarp / plan.width * kColumnLoads);  // warps with something to add
+  const int64_t blocks = ceil_div(p.outputs, plan.width);
+  const int64_t used = ceil_div(p.n, kWarp / plan.width * kColumnLoads);  // warps with something to add
   const bool many = blocks >= 2 * gpu.multiprocessors;
   const int most = with_room(many ? column_warps(element_size) : all_column_warps(element_size), element_size,
                              gpu.shared_memory - totals_bytes(element_size));
   plan.warps = static_cast<int>(std::clamp<int64_t>(used, std::min(4, most), most));
   plan.segments =
-      segments_of(std::min(gpu.multiprocessors / blocks, divide_up(used, plan.warps)), p.n, p.outputs, element_size);
+      segments_of(std::min(gpu.multiprocessors / blocks, ceil_div(used, plan.warps)), p.n, p.outputs, element_size);
   return plan;
 }
 
@@ -77,7 +77,7 @@ Plan make_plan(const Problem& p, int element_size, const Gpu& gpu) {
   if (p.outputs < gpu.multiprocessors * int64_t{16} || p.n > max_elements_a_block(element_size))
     return plan_run(p, element_size, gpu);
   const int warps = warps_of_run(element_size, gpu);
-  const int64_t blocks = std::min<int64_t>(run_blocks(element_size) * gpu.multiprocessors, divide_up(p.outputs, warps));
+  const int64_t blocks = std::min<int64_t>(run_blocks(element_size) * gpu.multiprocessors, ceil_div(p.outputs, warps));
   return {.family = Family::rows, .warps = warps, .blocks = static_cast<int>(blocks)};
 }
 

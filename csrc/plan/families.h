@@ -13,8 +13,6 @@
 
 namespace reduce_ops::sum {
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 inline int64_t ceil_power(int64_t x) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(x))); }
 
 /// Bytes of the input.

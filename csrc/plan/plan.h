@@ -11,6 +11,8 @@
 
 namespace reduce_ops::sum {
 
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /// What is summed: for each of the `outputs` indices of the kept dimensions, n elements.
 struct Problem {
   int64_t outputs;
@@ -106,7 +108,7 @@ inline bool lines_of_all(const Problem& p, int first, Strides& lines) {
 }
 
 /// Nodes of an output, if they have so many leaves.
-inline int64_t nodes_of(const Problem& p, int64_t window) { return (p.n + window - 1) / window; }
+inline int64_t nodes_of(const Problem& p, int64_t window) { return ceil_div(p.n, window); }
 
 /// Whether the nodes of such windows take no more memory than a step in between may, and are fewer than 2^31, for there
 /// are fewer blocks. Elements that several indices share, as in an expanded tensor, count once.

@@ -27,7 +27,7 @@ inline ColumnOrder column_order(const Problem& p, const Plan& plan) {
   const int64_t chunk = plan.chunk > 0 ? plan.chunk : plan.anywhere ? plan.vector : 0;
   if (chunk == 0) return order;
   const int64_t size = p.columns.size[0].value;
-  const int64_t chunks = (size + chunk - 1) / chunk;
+  const int64_t chunks = ceil_div(size, chunk);
   order.count = p.outputs / size * chunks * chunk;
   order.turn = Divisor::of(plan.chunk > 0 ? order.count : chunks * chunk);
   order.last = order.turn.value / chunks * (chunks - 1);

@@ -10,8 +10,6 @@
 namespace reduce_ops::sum {
 namespace {
 
-int64_t blocks_for(int64_t work, int64_t a_block) { return (work + a_block - 1) / a_block; }
-
 /// Blocks of a launch, before it is known whether CUDA has a grid of so many.
 struct Grid {
   int64_t x;
@@ -153,7 +151,7 @@ class Launcher {
     i.source = p_.layout == Layout::pitched ? Source::stepped : source(false);
     i.number[0] = kWarpThreads;
     i.places = can_permute(p_.loads);
-    return with_source(i, {blocks_for(l_.problem.outputs, kWarpThreads / kWarpSize)}, kWarpThreads,
+    return with_source(i, {ceil_div(l_.problem.outputs, kWarpThreads / kWarpSize)}, kWarpThreads,
                        [this](const auto& source, const auto& where, const auto& go) {
                          return go(source, l_.problem.outputs, l_.problem.n, where, p_.prefetching, results());
                        });
@@ -172,7 +170,7 @@ class Launcher {
       i.source = source(false);
     }
     const int64_t outputs = l_.problem.outputs;
-    return with_source(i, {std::min(outputs, kMaxGridX), blocks_for(outputs, kMaxGridX)}, p_.threads,
+    return with_source(i, {std::min(outputs, kMaxGridX), ceil_div(outputs, kMaxGridX)}, p_.threads,
                        [this](const auto& source, const auto& where, const auto& go) {
                          return go(source, l_.problem.outputs, l_.problem.n, where, p_.prefetching, results());
                        });
@@ -200,7 +198,7 @@ class Launcher {
     i.source = source(one);
     i.places = !one && can_permute(p_.loads);
     const int64_t outputs = l_.problem.outputs;
-    const Grid grid{p_.segments, std::min<int64_t>(outputs, kMaxGridY), blocks_for(outputs, kMaxGridY)};
+    const Grid grid{p_.segments, std::min<int64_t>(outputs, kMaxGridY), ceil_div(outputs, kMaxGridY)};
     return with_source(i, grid, p_.threads, [this](const auto& source, const auto& where, const auto& go) {
       return go(source, l_.problem.outputs, l_.problem.n, p_.tiles, l_.slots, where, p_.prefetching, p_.let_next,
                 results());
@@ -242,14 +240,14 @@ class Launcher {
     Instance i = instance_of(Template::tiny_rows, l_);
     i.number[0] = static_cast<int16_t>(p_.width);
     const int items = tiny_items(p_.width, element_size(), size_of(static_cast<Type>(i.out)));
-    const Grid grid{blocks_for(l_.problem.outputs, p_.threads * items * whole_rows(p_.width, element_size()).rows)};
+    const Grid grid{ceil_div(l_.problem.outputs, p_.threads * items * whole_rows(p_.width, element_size()).rows)};
     return go_with(i, grid, p_.threads, 0, short_rows());
   }
 
   cudaError_t small_rows() const {
     Instance i = instance_of(Template::small_rows, l_);
     i.number[0] = static_cast<int16_t>(p_.width);
-    const Grid grid{blocks_for(l_.problem.outputs, p_.threads / p_.width * std::min(p_.width, 4))};
+    const Grid grid{ceil_div(l_.problem.outputs, p_.threads / p_.width * std::min(p_.width, 4))};
     return go_with(i, grid, p_.threads, 0, short_rows(), Places{l_.problem.places});
   }
 
@@ -257,7 +255,7 @@ class Launcher {
     Instance i = instance_of(Template::staged_rows, l_);
     i.number[0] = static_cast<int16_t>(p_.width);
     i.places = l_.problem.kept.dims > 1;
-    const Grid grid{blocks_for(l_.problem.outputs, p_.tiles)};
+    const Grid grid{ceil_div(l_.problem.outputs, p_.tiles)};
     if (!i.places) return go_with(i, grid, p_.threads, 0, short_rows(), InPlace{});
     return go_with(i, grid, p_.threads, 0, short_rows(), Places{l_.problem.places});
   }
@@ -279,7 +277,7 @@ class Launcher {
     i.number[2] = one_dim && straight;
     i.number[3] = p_.anywhere;
     const Columns columns = matrix();
-    const Grid grid{blocks_for(columns.order.count, int64_t{p_.width} * p_.vector), p_.segments};
+    const Grid grid{ceil_div(columns.order.count, int64_t{p_.width} * p_.vector), p_.segments};
     return go_with(i, grid, dim3(p_.width, p_.threads / p_.width), counter_bytes(p_.vector, p_.width, p_.tiles),
                    columns);
   }
@@ -300,7 +298,7 @@ class Launcher {
     i.number[1] = static_cast<int16_t>(p_.loads);
     i.number[2] = static_cast<int16_t>(parts);
     i.number[3] = p.columns.dims == 1 && p.columns.stride[0] == 1;
-    return go_with(i, {blocks_for(rows.order.count * parts, int64_t{p_.threads} * p_.vector)}, p_.threads, 0, rows);
+    return go_with(i, {ceil_div(rows.order.count * parts, int64_t{p_.threads} * p_.vector)}, p_.threads, 0, rows);
   }
 
   cudaError_t narrow_columns() const {
@@ -351,7 +349,7 @@ class Launcher {
     int64_t turn = a.reduced.far.size[0].value;
     int turn_dims = 1;
     while (turn * a.reduced.far.size[turn_dims].value < loads) turn *= a.reduced.far.size[turn_dims++].value;
-    const Grid grid{blocks_for(all.value * blocks_for(a.length, a.at_once), kLineThreads)};
+    const Grid grid{ceil_div(all.value * ceil_div(a.length, a.at_once), kLineThreads)};
     return go_with(i, grid, kLineThreads, 0, a, all, lines, places, Divisor::of(turn), turn_dims);
   }
 
@@ -359,16 +357,16 @@ class Launcher {
     const Across a = across();
     Instance i = instance_of(Template::tiles, l_);
     i.number[0] = p_.line == 1 && a.length >= kMinDown;
-    const int64_t windows = blocks_for(int64_t{a.at_once} * a.length, a.window);
+    const int64_t windows = ceil_div(int64_t{a.at_once} * a.length, a.window);
     const auto bytes = static_cast<size_t>(tile_bytes(windows * a.window, element_size()));
-    return go_with(i, {l_.problem.outputs * blocks_for(a.lines, a.at_once)}, p_.threads, bytes, a, l_.problem.columns,
+    return go_with(i, {l_.problem.outputs * ceil_div(a.lines, a.at_once)}, p_.threads, bytes, a, l_.problem.columns,
                    l_.problem.places, p_.gap);
   }
 
   cudaError_t word_tiles() const {
     const Problem& p = l_.problem;
     const Across a = across();
-    const auto tiles = blocks_for(a.lines, a.at_once);
+    const auto tiles = ceil_div(a.lines, a.at_once);
     Instance i = instance_of(Template::word_tiles, l_);
     i.number[0] = static_cast<int16_t>(p_.loads);
     const size_t bytes = word_tile_nodes(p_, a.lines, a.length) * accumulate_size();
@@ -379,7 +377,7 @@ class Launcher {
   cudaError_t staged_tiles() const {
     const Problem& p = l_.problem;
     const Across a = across();
-    const auto tiles = blocks_for(a.lines, a.at_once);
+    const auto tiles = ceil_div(a.lines, a.at_once);
     const int64_t places = places_of_staged(a.at_once, a.length);
     const Staging staging{.tiles = Divisor::of(tiles),
                           .words = Divisor::of(p_.width),
@@ -438,7 +436,7 @@ class Launcher {
     const int64_t size = kept ? p.kept.size[of_kept].value : p.reduced.size[d].value;
     const int64_t range = box.range[d];
     const int64_t copied = range + (d == p_.line ? box.halo : 0);
-    return {.ranges = Divisor::of(blocks_for(size, range)),
+    return {.ranges = Divisor::of(ceil_div(size, range)),
             .copies = Divisor::of(box.in_run[d] ? 1 : copied),
             .picks = Divisor::of(d <= p_.line ? 1 : range),
             .stride = kept ? p.kept.stride[of_kept] : p.reduced.stride[d],

@@ -3,7 +3,7 @@
 #include <tuple>
 #include <vector>
 
-#include "plan/problem.h"
+#include "sum/problem.h"
 #include "sum/steps.h"
 #include "sum_dtypes.h"
 

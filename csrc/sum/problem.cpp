@@ -1,4 +1,4 @@
-#include "plan/problem.h"
+#include "sum/problem.h"
 
 #include <c10/core/ScalarType.h>
 

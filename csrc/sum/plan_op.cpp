@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "plan/problem.h"
+#include "sum/problem.h"
 #include "sum/sum_op.h"
 #include "sum_dtypes.h"
 
