@@ -652,7 +652,7 @@ def test_layouts_are_of_every_family() -> None:
     rows = {p.layout for p in plans if p.family == "rows"}
     assert families == {
         *("rows", "tiny_rows", "small_rows", "staged_rows", "columns", "few_rows", "narrow_columns"),
-        *("lines", "word_tiles", "odd_word_tiles", "staged_tiles", "tiles", "boxes"),
+        *("lines", "word_tiles", "staged_tiles", "tiles", "boxes"),
         *("rows_across_memory", "copy"),
     }
     assert rows == {"aligned", "shifted", "runs", "split", "pitched", "strided"}
