@@ -36,8 +36,8 @@ def register(kernels: list[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """tests/sanitizer/sum_driver.cu as C++, with the kernels that its sums take."""
+def driver(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """tests/sanitizer/sum_driver.cu as C++, with the kernels that it takes for such operators."""
     if cpp_extension.CUDA_HOME is None or shutil.which("g++") is None:
         pytest.skip("no g++, or no CUDA headers")
     folder = tmp_path_factory.mktemp("emulator")
@@ -61,7 +61,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
         # Without a kernel the program tells which ones it needs; its sums are wrong then, which is of no account.
         without = link("without_kernels", objects)
         environment = os.environ | {"EMULATOR_LIST": "1"}
-        listed = subprocess.run([without, LARGEST], capture_output=True, text=True, check=False, env=environment)
+        listed = subprocess.run([without, LARGEST, request.param], capture_output=True, text=True, check=False, env=environment)
         kernels = sorted(line for line in listed.stdout.splitlines() if line.startswith("device/"))
         assert len(kernels) > 100
         files = [folder / f"kernels_{i}.cpp" for i in range(2)]
@@ -72,8 +72,10 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_every_family_on_a_cpu(driver: Path) -> None:
+@pytest.mark.parametrize("driver", ["sums", "others"], indirect=True)
+def test_every_family_on_a_cpu(driver: Path, request: pytest.FixtureRequest) -> None:
     """The bits of the tree, no access outside an allocation, and slots left empty: of up to 5001 elements a sum."""
-    done = subprocess.run([driver, LARGEST], capture_output=True, text=True, check=False)
+    operators = request.node.callspec.params["driver"]
+    done = subprocess.run([driver, LARGEST, operators], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     assert ", 0 wrong" in done.stdout

@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kLineThreads)
     }
     Acc x[kLoads];
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) x[u] = convert<Acc>(element[u]);
+    for (int u = 0; u < kLoads; ++u) x[u] = leaf_or_identity<Acc>(element[u], leaf + u < a.n);
     Acc node = fold_in_phase<0>(x, before, first);
     unsigned level = 0;
 #pragma unroll

@@ -25,7 +25,7 @@ struct Results {
       if (rounded) {
         store(static_cast<Out*>(sums));
       } else {
-        store(static_cast<Acc*>(sums));
+        store(static_cast<ValueOf<Acc>*>(sums));
       }
     } else {
       store(static_cast<Out*>(sums));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "device/numeric.cuh"
+#include "device/operators.cuh"
 #include "device/tuning.cuh"
 
 namespace reduce_ops::sum {

@@ -20,6 +20,15 @@ struct alignas(2 * sizeof(T)) Complex {
   __device__ Complex& operator+=(Complex other) { return *this = *this + other; }
 };
 
+/// A value of an operator (operators.cuh) on its way up the tree.
+template <typename Op>
+struct Node {
+  typename Op::Value value;
+
+  __device__ Node operator+(Node other) const { return {Op::combine(value, other.value)}; }
+  __device__ Node& operator+=(Node other) { return *this = *this + other; }
+};
+
 // Elements by the names of PyTorch's dtypes (types.h), as kernels are named by them (kernel.h). The narrow floats are
 // their bits, which convert() widens: cuda_fp16.h and its like take NVRTC longer to parse than all of a kernel's own
 // headers.
@@ -64,6 +73,23 @@ template <typename T>
 constexpr bool is_complex<Complex<T>> = true;
 
 template <typename T>
+struct Operator {  // of a sum
+  using Value = T;
+};
+template <typename Op>
+struct Operator<Node<Op>> : Op {};
+
+/// Whether T is a Node.
+template <typename T>
+constexpr bool is_node = false;
+template <typename Op>
+constexpr bool is_node<Node<Op>> = true;
+
+/// The accumulate type of what T combines.
+template <typename T>
+using ValueOf = typename Operator<T>::Value;
+
+template <typename T>
 constexpr bool is_e4m3 = std::is_same_v<T, float8_e4m3fn>;
 template <typename T>
 constexpr bool is_float8 = is_e4m3<T> || std::is_same_v<T, float8_e5m2>;
@@ -71,7 +97,9 @@ constexpr bool is_float8 = is_e4m3<T> || std::is_same_v<T, float8_e5m2>;
 /// What a missing element counts as: x + identity has the bits of x for every x. (0.0 would turn -0.0 into 0.0.)
 template <typename T>
 __device__ constexpr T identity() {
-  if constexpr (is_complex<T>) {
+  if constexpr (is_node<T>) {
+    return {Operator<T>::identity()};
+  } else if constexpr (is_complex<T>) {
     return {decltype(T::real)(-0.0), decltype(T::imag)(-0.0)};
   } else if constexpr (std::is_floating_point_v<T>) {
     return T(-0.0);
@@ -103,11 +131,15 @@ __device__ float2 widen_pair(uint16_t pair) {
 #endif
 }
 
-/// Widens an element exactly, or rounds a sum to nearest even.
+/// Widens an element exactly, or rounds a sum to nearest even. To a Node: its leaf; from one: the result.
 template <typename To, typename From>
 __device__ To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {
     return x;
+  } else if constexpr (is_node<To>) {
+    return {Operator<To>::leaf(x)};
+  } else if constexpr (is_node<From>) {
+    return convert<To>(Operator<From>::finish(x.value));
   } else if constexpr (std::is_same_v<From, float16>) {
     return convert<To>(half_to_float(x.bits));
   } else if constexpr (std::is_same_v<From, bfloat16>) {
@@ -143,17 +175,32 @@ __device__ T missing() {
 /// condition ? a : b, by components: of a struct, ?: takes an address, which puts register arrays into local memory.
 template <typename T>
 __device__ T select(bool condition, T a, T b) {
-  if constexpr (is_complex<T>) {
+  if constexpr (is_node<T>) {
+    return {select(condition, a.value, b.value)};
+  } else if constexpr (is_complex<T>) {
     return {condition ? a.real : b.real, condition ? a.imag : b.imag};
   } else {
     return condition ? a : b;
   }
 }
 
+/// The leaf of an element, which is missing<In>() if it does not exist: of a sum that is the identity already.
+template <typename Acc, typename In>
+__device__ Acc leaf_or_identity(In element, bool exists) {
+  const Acc leaf = convert<Acc>(element);
+  if constexpr (is_node<Acc>) {
+    return select(exists, leaf, identity<Acc>());
+  } else {
+    return leaf;
+  }
+}
+
 /// move(x), by components.
 template <typename T, typename Move>
 __device__ T by_components(T x, Move move) {
-  if constexpr (is_complex<T>) {
+  if constexpr (is_node<T>) {
+    return {by_components(x.value, move)};
+  } else if constexpr (is_complex<T>) {
     return {move(x.real), move(x.imag)};
   } else {
     return move(x);

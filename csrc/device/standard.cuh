@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <cstring>
@@ -28,6 +29,7 @@ using uintptr_t = unsigned long;
 namespace std {
 
 using ::int64_t;
+using ::sqrt;
 using ::uint32_t;
 using ::uint64_t;
 

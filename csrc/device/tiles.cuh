@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kTileThreads)
   fold_tile(leaves, a.window, nodes, [&](unsigned first, Acc(&x)[kPart]) {
     const In* const leaf = tile + first + (first >> gap);
 #pragma unroll
-    for (int k = 0; k < kPart; ++k) x[k] = convert<Acc>(leaf[k]);
+    for (int k = 0; k < kPart; ++k) x[k] = leaf_or_identity<Acc>(leaf[k], first + k < leaves);
   });
 }
 

@@ -47,14 +47,20 @@ enum class Source : uint8_t {
   strided,
 };
 
+/// What is computed, in the order of kOperators (instance_cuda.cpp; device/operators.cuh).
+enum class Operator : uint8_t { sum, sum_of_squares, norm, max };
+
+/// A type of an instance, beside those of Type: what the operator combines, as it is.
+inline constexpr uint8_t kNode = 0xff;
+
 /// Without a padding byte: two instances are the same if their bytes are.
 struct Instance {
   Template of;
-  uint8_t in, accumulate, out;  // Type
+  uint8_t in, accumulate, out;  // Type, or kNode of `in` and `out`
   Source source = Source::none;
-  uint8_t loads = 0;       // of the source
-  bool places = false;     // whether outputs lie in another order than rows do
-  uint8_t unused = 0;      // makes up 16 bytes
+  uint8_t loads = 0;    // of the source
+  bool places = false;  // whether outputs lie in another order than rows do
+  Operator op = Operator::sum;
   int16_t number[4] = {};  // the other arguments of the template: numbers and truth values
 };
 static_assert(sizeof(Instance) == sizeof(jit::Key));

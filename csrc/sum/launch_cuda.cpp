@@ -24,11 +24,15 @@ bool has_16_bits(Type type) { return type == Type::float16 || type == Type::bflo
 /// The types of the kernel. Integers that are added as int64 are so in uint64, which wraps by definition, where a
 /// signed overflow would be undefined. Kernels that round to 16 bits also store sums as they are (Results).
 Instance instance_of(Template of, const Launch& l) {
-  const bool integers = l.accumulate == Type::int64;
-  const Type accumulate = integers ? Type::uint64 : l.accumulate;
-  const Type in = integers && l.in == Type::int64 ? Type::uint64 : l.in;
+  const bool wraps = l.accumulate == Type::int64 && l.op != Operator::max;
+  const Type accumulate = wraps ? Type::uint64 : l.accumulate;
+  const Type in = wraps && l.in == Type::int64 ? Type::uint64 : l.in;
   const Type out = l.accumulate == Type::float32 && has_16_bits(l.in) ? l.in : has_16_bits(l.out) ? l.out : accumulate;
-  return {of, static_cast<uint8_t>(in), static_cast<uint8_t>(accumulate), static_cast<uint8_t>(out)};
+  Instance i{of, static_cast<uint8_t>(in), static_cast<uint8_t>(accumulate), static_cast<uint8_t>(out)};
+  i.op = l.op;
+  if (l.of_nodes && l.op != Operator::sum) i.in = kNode;
+  if (l.to_nodes && l.op != Operator::sum) i.out = kNode;
+  return i;
 }
 
 class Launcher {
@@ -239,7 +243,8 @@ class Launcher {
   cudaError_t tiny_rows() const {
     Instance i = instance_of(Template::tiny_rows, l_);
     i.number[0] = static_cast<int16_t>(p_.width);
-    const int items = tiny_items(p_.width, element_size(), size_of(static_cast<Type>(i.out)));
+    const int items =
+        tiny_items(p_.width, element_size(), i.out == kNode ? accumulate_size() : size_of(static_cast<Type>(i.out)));
     const Grid grid{ceil_div(l_.problem.outputs, p_.threads * items * whole_rows(p_.width, element_size()).rows)};
     return go_with(i, grid, p_.threads, 0, short_rows());
   }

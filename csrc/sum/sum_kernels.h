@@ -14,11 +14,14 @@
 
 namespace reduce_ops::sum {
 
-/// One sum.
+/// One sum, or what else the operator says.
 struct Launch {
   Type in;
   Type accumulate;
   Type out;  // `accumulate`, or float16 or bfloat16: `in`, or that of an earlier launch
+  Operator op = Operator::sum;
+  bool of_nodes = false;  // the elements are what an earlier launch left, of type `accumulate`
+  bool to_nodes = false;  // the results are for a later launch, of type `accumulate`
   const void* data;
   Problem problem;
   Plan plan;

@@ -1,6 +1,8 @@
 // Runs the kernels of reduce::sum without PyTorch, for compute-sanitizer and for tests/emulator: every family and
-// layout with some types, over allocations that end with the last element. Exits with 1 on a sum that has other bits
-// than the tree's, a slot that was not left empty, or a family that a type did not run.
+// layout with some types and operators, over allocations that end with the last element. Exits with 1 on a result that
+// has other bits than the tree's, a slot that was not left empty, or a family that a type did not run.
+//
+//   sum_driver [LARGEST [sums|others]]: of up to so many elements, only of the operator sum, or only of the others
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -53,14 +55,6 @@ struct Shape {
   }
 };
 
-/// As docs/order.md defines it.
-template <typename T>
-void fold(std::vector<T>& x) {
-  for (; x.size() > 1; x.resize((x.size() + 1) / 2)) {
-    for (size_t i = 0; i < x.size(); i += 2) x[i / 2] = i + 1 < x.size() ? x[i] + x[i + 1] : x[i];
-  }
-}
-
 /// Values of many sizes, so that the order shows. Those of 16 bits are all of about one size, and of both signs: each
 /// one shows in a sum of which 11 bits are left, of which an order would not.
 template <typename T>
@@ -100,14 +94,85 @@ Out rounded(Acc x) {
   }
 }
 
-/// What has run: from which type to which, and whether with Plan::anywhere.
-std::set<std::tuple<Type, Type, Family, bool>> seen;
+// Operators as device/operators.cuh defines them, and elements that show what is wrong with one.
 
-template <typename In, typename Acc, typename Out = Acc>
+template <typename Acc>
+struct SumOf {
+  static constexpr Operator kOperator = Operator::sum;
+  template <typename In>
+  static In element(int64_t i) {
+    return value<In>(i);
+  }
+  static Acc leaf(Acc x) { return x; }
+  static Acc combine(Acc left, Acc right) { return left + right; }
+  static Acc finish(Acc x) { return x; }
+};
+
+template <typename Acc>
+struct SumOfSquaresOf : SumOf<Acc> {
+  static constexpr Operator kOperator = Operator::sum_of_squares;
+  static Acc leaf(Acc x) { return x * x; }
+};
+
+template <typename Acc>
+struct NormOf : SumOfSquaresOf<Acc> {
+  static constexpr Operator kOperator = Operator::norm;
+  static Acc finish(Acc x) { return std::sqrt(x); }
+};
+
+/// All elements are less than 0, as which one that is missing must not count.
+template <typename Acc>
+struct MaxOf : SumOf<Acc> {
+  static constexpr Operator kOperator = Operator::max;
+  template <typename In>
+  static In element(int64_t i) {
+    if constexpr (std::is_integral_v<In>) {
+      const In x = value<In>(i);
+      return x < 0 ? x : ~x;
+    } else {
+      return -value<In>(i);
+    }
+  }
+  static Acc combine(Acc left, Acc right) { return left < right ? right : left; }
+};
+
+/// As docs/order.md defines it.
+template <typename Op, typename T>
+void fold(std::vector<T>& x) {
+  for (; x.size() > 1; x.resize((x.size() + 1) / 2)) {
+    for (size_t i = 0; i < x.size(); i += 2) x[i / 2] = i + 1 < x.size() ? Op::combine(x[i], x[i + 1]) : x[i];
+  }
+}
+
+/// Of elements at such strides, summed where is_reduced(dimension).
+template <typename IsReduced>
+Problem describe(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, const IsReduced& is_reduced,
+                 size_t element_size, size_t accumulate_size, int misalignment, bool ordered) {
+  Problem p{};
+  p.n = 1;
+  p.outputs = 1;
+  for (size_t d = 0; d < sizes.size(); ++d) (is_reduced(d) ? p.n : p.outputs) *= sizes[d];
+  collapse(sizes, strides, is_reduced, p.reduced);
+  p.ordered = ordered;
+  if (!p.ordered) p.reduced = in_order_of_memory(p.reduced);
+  collapse(sizes, strides, [&](int64_t d) { return !is_reduced(d); }, p.kept);
+  order_by_stride(p.kept, p.columns, p.places);
+  p.rows = in_order_of_memory(p.kept);
+  p.element_size = static_cast<int>(element_size);
+  p.accumulate_size = static_cast<int>(accumulate_size);
+  p.misalignment = misalignment;
+  p.result_aligned = true;
+  return p;
+}
+
+/// What has run: which operator, from which type to which, and whether with Plan::anywhere.
+std::set<std::tuple<Operator, Type, Type, Family, bool>> seen;
+
+template <typename In, typename Acc, typename Out = Acc, typename Op = SumOf<Acc>>
 int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
-  const std::array<int64_t, 3> sizes = {s.outer, s.rows, s.columns};
+  const std::vector<int64_t> sizes = {s.outer, s.rows, s.columns};
   const auto strides_of = [&s, &sizes](int outermost, int middle, int innermost) {
-    std::array<int64_t, 3> strides{};
+    std::vector<int64_t> strides(3);
     strides[innermost] = s.step;
     strides[middle] = (sizes[innermost] + s.gap) * s.step;
     strides[outermost] = strides[middle] * (sizes[middle] + (middle == 1 ? s.gap : 0));
@@ -121,26 +186,17 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   for (int d = 0; d < 3; ++d) length += (sizes[d] - 1) * strides[d];
 
   Launch l{};
-  Problem& p = l.problem;
-  p.n = 1;
-  for (int d = 0; d < 3; ++d) p.n *= s.reduces(d) ? sizes[d] : 1;
-  p.outputs = s.outer * s.rows * s.columns / p.n;
-  const auto is_reduced = [&s](int64_t d) { return s.reduces(d); };
-  collapse(sizes, strides, is_reduced, p.reduced);
-  p.ordered = !std::is_integral_v<Acc>;
-  if (!p.ordered) p.reduced = in_order_of_memory(p.reduced);
-  collapse(sizes, strides, [&](int64_t d) { return !is_reduced(d); }, p.kept);
-  order_by_stride(p.kept, p.columns, p.places);
-  p.rows = in_order_of_memory(p.kept);
-  p.element_size = sizeof(In);
-  p.accumulate_size = sizeof(Acc);
-  p.misalignment = static_cast<int>(s.offset * sizeof(In) % 16);
-  p.result_aligned = true;
+  const bool wraps = std::is_integral_v<Acc> && Op::kOperator == Operator::sum;
+  l.problem = describe(
+      sizes, strides, [&s](int64_t d) { return s.reduces(d); }, sizeof(In), sizeof(Acc),
+      static_cast<int>(s.offset * sizeof(In) % 16), !wraps);
+  const Problem p = l.problem;
   l.plan = make_plan(p, s.multiprocessors).value();
-  seen.emplace(in, out, l.plan.family, l.plan.anywhere);
+  const Family family = l.plan.family;
+  seen.emplace(Op::kOperator, in, out, family, l.plan.anywhere);
 
   std::vector<In> host(length);
-  for (int64_t i = 0; i < length; ++i) host[i] = value<In>(i);
+  for (int64_t i = 0; i < length; ++i) host[i] = Op::template element<In>(i);
   std::vector<std::vector<Acc>> leaves(p.outputs);
   for (int64_t a = 0; a < sizes[0]; ++a) {
     for (int64_t r = 0; r < sizes[1]; ++r) {
@@ -149,49 +205,60 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
         if (!s.reduces(0)) output = a;
         if (!s.reduces(1)) output = output * sizes[1] + r;
         if (!s.reduces(2)) output = output * sizes[2] + c;
-        leaves[output].push_back(widened<Acc>(host[s.offset + a * strides[0] + r * strides[1] + c * strides[2]]));
+        const In element = host[s.offset + a * strides[0] + r * strides[1] + c * strides[2]];
+        leaves[output].push_back(Op::leaf(widened<Acc>(element)));
       }
     }
   }
   In* data = nullptr;
   check(cudaMalloc(&data, length * sizeof(In)), "cudaMalloc");
   const int64_t nodes = l.plan.window == 0 ? 0 : nodes_of(p, l.plan.window);  // of an output
-  const int64_t result_bytes = p.outputs * (nodes == 0 ? sizeof(Out) : nodes * sizeof(Acc));
-  check(cudaMalloc(&l.result, result_bytes), "cudaMalloc");
+  const int64_t result_bytes = p.outputs * static_cast<int64_t>(sizeof(Out));
+  void* result_memory = nullptr;
+  void* node_memory = nullptr;
+  check(cudaMalloc(&result_memory, result_bytes), "cudaMalloc");
+  check(cudaMalloc(&node_memory, p.outputs * nodes * sizeof(Acc)), "cudaMalloc");
   check(cudaMemcpy(data, host.data(), length * sizeof(In), cudaMemcpyHostToDevice), "cudaMemcpy");
   l.in = in;
   l.accumulate = accumulate;
   l.out = out;
+  l.op = Op::kOperator;
   l.data = data + s.offset;
   l.slots = slots;
+  l.result = nodes > 0 ? node_memory : result_memory;
   check(launch(l, nullptr), "launch");
+  if (nodes > 0) {
+    l.problem =
+        describe({p.outputs, nodes}, {nodes, 1}, [](int64_t d) { return d == 1; }, sizeof(Acc), sizeof(Acc), 0, !wraps);
+    l.plan = make_plan(l.problem, s.multiprocessors).value();
+    l.in = accumulate;
+    l.of_nodes = true;
+    l.data = node_memory;
+    l.result = result_memory;
+    check(launch(l, nullptr), "launch of nodes");
+  }
 
-  std::vector<char> result(result_bytes);
-  check(cudaMemcpy(result.data(), l.result, result_bytes, cudaMemcpyDeviceToHost), "kernel");
+  std::vector<Out> result(p.outputs);
+  check(cudaMemcpy(result.data(), result_memory, result_bytes, cudaMemcpyDeviceToHost), "kernel");
   bool right = true;
-  for (int64_t i = 0; i < p.outputs; ++i) {
-    fold(leaves[i]);
-    if (nodes == 0) {
-      const Out sum = rounded<Out>(leaves[i][0]);
-      right = right && std::memcmp(result.data() + i * sizeof sum, &sum, sizeof sum) == 0;
-    } else {
-      std::vector<Acc> sum(nodes);
-      std::memcpy(sum.data(), result.data() + i * nodes * sizeof(Acc), nodes * sizeof(Acc));
-      fold(sum);
-      right = right && std::memcmp(sum.data(), leaves[i].data(), sizeof(Acc)) == 0;
-    }
+  for (size_t i = 0; i < result.size(); ++i) {
+    fold<Op>(leaves[i]);
+    const Out wanted = rounded<Out>(Op::finish(leaves[i][0]));
+    right = right && std::memcmp(&result[i], &wanted, sizeof wanted) == 0;
   }
   static std::vector<char> left(kSlotBytes);
   check(cudaMemcpy(left.data(), slots, kSlotBytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
   check(cudaFree(data), "cudaFree");
-  check(cudaFree(l.result), "cudaFree");
+  check(cudaFree(result_memory), "cudaFree");
+  check(cudaFree(node_memory), "cudaFree");
   const bool empty = std::all_of(left.begin(), left.end(), [](char byte) { return byte == 0; });
   if (right && empty) return 0;
-  std::fprintf(stderr, "type %d family %d (%lld, %lld, %lld) over %d, offset %lld step %lld gap %lld: wrong %s\n",
-               static_cast<int>(in), static_cast<int>(l.plan.family), static_cast<long long>(s.outer),
-               static_cast<long long>(s.rows), static_cast<long long>(s.columns), static_cast<int>(s.over),
-               static_cast<long long>(s.offset), static_cast<long long>(s.step), static_cast<long long>(s.gap),
-               right ? "slots" : "sums");
+  std::fprintf(stderr,
+               "operator %d type %d family %d (%lld, %lld, %lld) over %d, offset %lld step %lld gap %lld: wrong %s\n",
+               static_cast<int>(Op::kOperator), static_cast<int>(in), static_cast<int>(family),
+               static_cast<long long>(s.outer), static_cast<long long>(s.rows), static_cast<long long>(s.columns),
+               static_cast<int>(s.over), static_cast<long long>(s.offset), static_cast<long long>(s.step),
+               static_cast<long long>(s.gap), right ? "slots" : "results");
   return 1;
 }
 
@@ -199,6 +266,8 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
 
 int main(int argc, char** argv) {
   const int64_t largest = argc > 1 ? std::atoll(argv[1]) : 3000001;
+  const bool sums = argc < 3 || std::strcmp(argv[2], "sums") == 0;
+  const bool others = argc < 3 || std::strcmp(argv[2], "others") == 0;
   void* slots = nullptr;
   check(cudaMalloc(&slots, kSlotBytes), "cudaMalloc");
   check(cudaMemset(slots, 0, kSlotBytes), "cudaMemset");
@@ -374,47 +443,71 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < shapes.size(); ++i) {
     const Shape& s = shapes[i];
     if (s.outer * s.rows * s.columns > largest && !s.needed) continue;
-    runs += 4;
-    wrong += run<float, float>(Type::float32, Type::float32, Type::float32, s, slots);
-    wrong += run<double, double>(Type::float64, Type::float64, Type::float64, s, slots);
-    wrong += run<int8_t, int64_t>(Type::int8, Type::int64, Type::int64, s, slots);
-    wrong += run<int16_t, int64_t>(Type::int16, Type::int64, Type::int64, s, slots);
-    if (i < grid && i % 4 > 0) continue;  // a part of the grid has every family, in less time
-    runs += 3;
-    wrong += run<__half, float, __half>(Type::float16, Type::float32, Type::float16, s, slots);
-    wrong += run<__half, float>(Type::float16, Type::float32, Type::float32, s, slots);
-    wrong += run<std::complex<float>, std::complex<float>>(Type::complex64, Type::complex64, Type::complex64, s, slots);
-    if (i % 16 > 0) continue;
-    runs += 4;
-    wrong += run<float, double>(Type::float32, Type::float64, Type::float64, s, slots);
-    wrong += run<int32_t, float>(Type::int32, Type::float32, Type::float32, s, slots);
-    wrong += run<__nv_fp8_e4m3, float>(Type::float8_e4m3fn, Type::float32, Type::float32, s, slots);
-    wrong += run<__nv_fp8_e5m2, float>(Type::float8_e5m2, Type::float32, Type::float32, s, slots);
+    const bool some = i >= grid || i % 4 == 0;  // a part of the grid has every family, in less time
+    const bool few = some && i % 16 == 0;
+    const auto count = [&](int failed) {
+      ++runs;
+      wrong += failed;
+    };
+    if (sums) {
+      count(run<float, float>(Type::float32, Type::float32, Type::float32, s, slots));
+      count(run<double, double>(Type::float64, Type::float64, Type::float64, s, slots));
+      count(run<int8_t, int64_t>(Type::int8, Type::int64, Type::int64, s, slots));
+      count(run<int16_t, int64_t>(Type::int16, Type::int64, Type::int64, s, slots));
+    }
+    if (sums && some) {
+      count(run<__half, float, __half>(Type::float16, Type::float32, Type::float16, s, slots));
+      count(run<__half, float>(Type::float16, Type::float32, Type::float32, s, slots));
+      count(run<std::complex<float>, std::complex<float>>(Type::complex64, Type::complex64, Type::complex64, s, slots));
+    }
+    if (sums && few) {
+      count(run<float, double>(Type::float32, Type::float64, Type::float64, s, slots));
+      count(run<int32_t, float>(Type::int32, Type::float32, Type::float32, s, slots));
+      count(run<__nv_fp8_e4m3, float>(Type::float8_e4m3fn, Type::float32, Type::float32, s, slots));
+      count(run<__nv_fp8_e5m2, float>(Type::float8_e5m2, Type::float32, Type::float32, s, slots));
+    }
+    if (others && some) {
+      count(run<float, float, float, MaxOf<float>>(Type::float32, Type::float32, Type::float32, s, slots));
+      count(run<__half, float, __half, SumOfSquaresOf<float>>(Type::float16, Type::float32, Type::float16, s, slots));
+    }
+    if (others && few) {
+      count(run<double, double, double, NormOf<double>>(Type::float64, Type::float64, Type::float64, s, slots));
+      count(run<int16_t, int64_t, int64_t, MaxOf<int64_t>>(Type::int16, Type::int64, Type::int64, s, slots));
+      count(
+          run<__nv_fp8_e4m3, float, float, NormOf<float>>(Type::float8_e4m3fn, Type::float32, Type::float32, s, slots));
+    }
   }
   check(cudaFree(slots), "cudaFree");
   int unseen = 0;
-  const auto must_have = [&unseen](Type in, Type out, Family family, bool anywhere) {
-    if (seen.count({in, out, family, anywhere}) > 0) return;
+  const auto must_have = [&unseen](Operator op, Type in, Type out, Family family, bool anywhere) {
+    if (seen.count({op, in, out, family, anywhere}) > 0) return;
     ++unseen;
-    std::fprintf(stderr, "type %d to %d: no sum of family %d%s\n", static_cast<int>(in), static_cast<int>(out),
-                 static_cast<int>(family), anywhere ? " that begins anywhere" : "");
+    std::fprintf(stderr, "operator %d type %d to %d: none of family %d%s\n", static_cast<int>(op), static_cast<int>(in),
+                 static_cast<int>(out), static_cast<int>(family), anywhere ? " that begins anywhere" : "");
   };
-  for (const auto [in, out] : {std::pair{Type::float16, Type::float16},
-                               {Type::float16, Type::float32},
-                               {Type::float32, Type::float32},
-                               {Type::float64, Type::float64},
-                               {Type::complex64, Type::complex64}}) {
+  const auto must_have_all = [&must_have](Operator op, Type in, Type out) {
     for (int family = 0; family <= static_cast<int>(Family::boxes); ++family) {
       const auto f = static_cast<Family>(family);
-      must_have(in, out, f, false);
-      if (f == Family::columns || f == Family::few_rows) must_have(in, out, f, true);
+      must_have(op, in, out, f, false);
+      if (f == Family::columns || f == Family::few_rows) must_have(op, in, out, f, true);
+    }
+  };
+  if (sums) {
+    must_have_all(Operator::sum, Type::float16, Type::float16);
+    must_have_all(Operator::sum, Type::float16, Type::float32);
+    must_have_all(Operator::sum, Type::float32, Type::float32);
+    must_have_all(Operator::sum, Type::float64, Type::float64);
+    must_have_all(Operator::sum, Type::complex64, Type::complex64);
+    for (const Type in : {Type::float8_e4m3fn, Type::float8_e5m2, Type::int32}) {
+      for (const Family family : {Family::rows, Family::columns, Family::lines}) {
+        must_have(Operator::sum, in, Type::float32, family, false);
+      }
     }
   }
-  for (const Type in : {Type::float8_e4m3fn, Type::float8_e5m2, Type::int32}) {
-    for (const Family family : {Family::rows, Family::columns, Family::lines}) {
-      must_have(in, Type::float32, family, false);
-    }
+  if (others) {
+    must_have_all(Operator::max, Type::float32, Type::float32);
+    must_have_all(Operator::sum_of_squares, Type::float16, Type::float16);
   }
-  std::printf("%d sums, %d wrong\n", runs, wrong);
+  std::printf("%d results, %d wrong\n", runs, wrong);
   return wrong == 0 && unseen == 0 ? 0 : 1;
 }

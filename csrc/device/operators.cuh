@@ -1,0 +1,73 @@
+// What a reduction computes. Kernels know two things of what they accumulate in, an accumulate type: it is combined by
+// `+`, and an element becomes one, or one a result, by convert(). For a sum that is float or int64_t itself. Any other
+// operator is an Op with
+//
+//   Value                 the accumulate type of what is combined
+//   leaf(element)         what an element comes in with, a Value
+//   combine(left, right)  commutative to the bit, for lanes do not care which of the two they hold
+//   identity()            what a missing element counts as: combine(x, identity()) has the bits of x
+//   finish(value)         what becomes of the last Value before it is rounded
+//
+// and kernels accumulate in Node<Op> (numeric.cuh), whose `+` is combine. So a new operator is one struct here, and a
+// line in sum/instance_cuda.cpp. Kernels that write nodes and those that read them again have Node<Op> as the type of
+// their results or elements: then nothing is mapped and nothing finished.
+//
+// Every operation is rounded on its own, so that a CPU gets the same bits: kernels are compiled without fused
+// multiply-adds.
+
+#pragma once
+
+#include "device/numeric.cuh"
+
+namespace reduce_ops {
+
+/// x * x, added up.
+template <typename T>
+struct SumOfSquares {
+  using Value = T;
+
+  template <typename In>
+  static __device__ T leaf(In element) {
+    const T x = convert<T>(element);
+    return x * x;
+  }
+  static __device__ T combine(T left, T right) { return left + right; }
+  static __device__ constexpr T identity() { return reduce_ops::identity<T>(); }
+  static __device__ T finish(T sum) { return sum; }
+};
+
+/// The square root of that.
+template <typename T>
+struct Norm : SumOfSquares<T> {
+  static __device__ T finish(T sum) { return std::sqrt(sum); }
+};
+
+/// The largest element, or NaN if one is NaN. 0.0 is larger than -0.0.
+template <typename T>
+struct Max {
+  using Value = T;
+
+  template <typename In>
+  static __device__ T leaf(In element) {
+    return convert<T>(element);
+  }
+  static __device__ T combine(T left, T right) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (left == right) return 1 / left < 0 ? right : left;  // of zeros the positive one
+      if (!(left < right || right < left)) return left + right;
+    }
+    return left < right ? right : left;
+  }
+  static __device__ constexpr T identity() {
+    if constexpr (std::is_floating_point_v<T>) {
+      return -static_cast<T>(__builtin_huge_val());
+    } else if constexpr (std::is_signed_v<T>) {
+      return static_cast<T>(uint64_t{1} << (8 * sizeof(T) - 1));
+    } else {
+      return 0;
+    }
+  }
+  static __device__ T finish(T x) { return x; }
+};
+
+}  // namespace reduce_ops
