@@ -35,6 +35,7 @@ struct HalfVectors {
 }  // namespace
 
 namespace sum::avx2 {
+#include "sum/instances_cpu.inc"
 #include "sum/kernels_cpu.inc"
 }  // namespace sum::avx2
 

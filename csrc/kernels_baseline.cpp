@@ -19,6 +19,7 @@ struct HalfVectors {
 }  // namespace
 
 namespace sum::baseline {
+#include "sum/instances_cpu.inc"
 #include "sum/kernels_cpu.inc"
 }  // namespace sum::baseline
 

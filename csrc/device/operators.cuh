@@ -60,7 +60,7 @@ struct Max {
   }
   static __device__ constexpr T identity() {
     if constexpr (std::is_floating_point_v<T>) {
-      return -static_cast<T>(__builtin_huge_val());
+      return static_cast<T>(__builtin_bit_cast(float, 0xff800000u));  // -inf
     } else if constexpr (std::is_signed_v<T>) {
       return static_cast<T>(uint64_t{1} << (8 * sizeof(T) - 1));
     } else {

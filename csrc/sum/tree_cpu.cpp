@@ -5,14 +5,6 @@
 
 namespace reduce_ops::sum {
 
-int closest_dim(const Elements& elements) {
-  int closest = 0;
-  for (int d = 1; d < elements.dims; ++d) {
-    if (elements.strides[d] > 0 && elements.strides[d] < elements.strides[closest]) closest = d;
-  }
-  return closest;
-}
-
 template <typename Leaf>
 void tree_sums(const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences, Leaf* sums) {
 #if defined(__x86_64__)
