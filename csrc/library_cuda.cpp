@@ -9,6 +9,7 @@
 #include "ladder/ladder_kernels.h"
 #include "ladder/register.h"
 #include "read/read_op.h"
+#include "sum/plan_op.h"
 #include "sum/register.h"
 
 namespace reduce_ops {
@@ -18,6 +19,7 @@ TORCH_LIBRARY_IMPL(reduce, CUDA, m) {
   sum::register_sum<sum::sum_cuda, sum::empty_cuda>(m);
   exact::register_exact<exact::exact_cuda, exact::round_cuda, sum::empty_cuda>(m);
   m.impl("_sum_as_on", &sum::sum_as_on);
+  m.impl("_sum_with_plan", &sum::sum_with_plan);
   m.impl("_read", &read_cuda);
 }
 

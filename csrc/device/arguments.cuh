@@ -67,7 +67,7 @@ struct ShortRows {
   int64_t rows;
   int64_t pitch;
   int n;
-  int lanes;        // of a row, a power of two; 0 of sum_tiny_rows
+  int lanes;  // of a row, a power of two; 0 of sum_tiny_rows
   int lanes_log2;
   int tile_rows;    // of sum_staged_rows: as many as fit kTileBytes, with the line that the tile begins in
   int prefetching;  // Plan::prefetching

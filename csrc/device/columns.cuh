@@ -239,9 +239,10 @@ __global__ void __launch_bounds__(kVector == 1 || (kOneStride && kVector * sizeo
 }
 
 /// Columns of up to kRows elements a part, kVector a thread, which takes kRows rows; the parts of a column, of single
-/// ones, are lanes of one warp. (More than one column a thread and part is not faster, since nvcc then adds the first rows up before it loads the
-/// last: (32, 768) 2.2 us instead of 1.6 on an H200.) Stores in the order of memory are marked as the first to leave
-/// L2, as nothing reads them soon: 3 to 5 % on an H200, where they are an eighth to a half of the loads.
+/// ones, are lanes of one warp. (More than one column a thread and part is not faster, since nvcc then adds the first
+/// rows up before it loads the last: (32, 768) 2.2 us instead of 1.6 on an H200.) Stores in the order of memory are
+/// marked as the first to leave L2, as nothing reads them soon: 3 to 5 % on an H200, where they are an eighth to a half
+/// of the loads.
 template <int kVector, int kRows, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewRows r) {
   wait_for_stream();

@@ -136,8 +136,8 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   if (lane == 0) results.store<Out>(where.of(output), sum);
 }
 
-/// At most blockDim.x / 32 chunks: one block an output, of up to kThreads threads, no slots. n > 0. kBatched: output i is
-/// that of block (i % gridDim.x, i / gridDim.x); otherwise there is one output, which saves 0.15 us of finding out.
+/// At most blockDim.x / 32 chunks: one block an output, of up to kThreads threads, no slots. n > 0. kBatched: output i
+/// is that of block (i % gridDim.x, i / gridDim.x); otherwise there is one output, which saves 0.15 us of finding out.
 template <int kThreads, bool kBatched, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_block(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Where where,

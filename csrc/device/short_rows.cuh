@@ -118,8 +118,8 @@ inline constexpr int kStagedChunks =
     std::bit_ceil((kMaxShortRow - 1u) / (kWarpSize * kStagedElements) + 1);  // of a row
 static_assert(kStagedChunks * kWarpSize * kStagedElements >= kMaxShortRow);
 
-/// A chunk of a row, of which n > 0 elements are left, by so many lanes; every lane gets the result. Where a lane has no
-/// row, element must not be read.
+/// A chunk of a row, of which n > 0 elements are left, by so many lanes; every lane gets the result. Where a lane has
+/// no row, element must not be read.
 template <typename Acc, typename In>
 __device__ __forceinline__ Acc fold_staged(const In* element, int n, int lanes, bool has_row) {
   const int lane = threadIdx.x & (lanes - 1);

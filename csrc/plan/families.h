@@ -50,8 +50,14 @@ inline int64_t congruent(int64_t least, int64_t to) { return least + ((to - leas
 /// Family::rows, or none for more elements than a launch covers.
 std::optional<Plan> plan_rows(const Problem& p, int multiprocessors);
 
-/// Family::tiny_rows, small_rows or staged_rows, or none if none of these fits.
+/// The same in half and in twice as many blocks an output, where there are several.
+std::vector<Plan> other_rows(const Problem& p, const Plan& rows);
+
+/// Family::tiny_rows, small_rows or staged_rows, or none if none of these is a gain.
 std::optional<Plan> plan_short_rows(const Problem& p, int multiprocessors);
+
+/// Of those all that take the problem.
+std::vector<Plan> every_short_rows(const Problem& p, int multiprocessors);
 
 // ---- columns.cpp
 
@@ -66,6 +72,9 @@ int64_t column_blocks(const Problem& p, const Plan& plan);
 
 /// Family::columns or few_rows, or none for more elements than a launch covers. vector: columns a thread.
 std::optional<Plan> plan_columns(const Problem& p, int vector, int multiprocessors);
+
+/// All that plan_columns chooses from.
+std::vector<Plan> every_columns(const Problem& p, int vector, int multiprocessors);
 
 // ---- narrow_columns.cpp
 
@@ -104,6 +113,9 @@ int64_t wave_of_lines(const Problem& p, int multiprocessors);
 /// else_rows: whether there is a plan of rows, too.
 std::optional<Plan> plan_across(const Problem& p, const Lines& lines, bool else_rows, int multiprocessors);
 
+/// All that plan_across chooses from.
+std::vector<Plan> every_across(const Problem& p, const Lines& lines, int multiprocessors);
+
 // ---- boxes.cpp
 
 /// What a byte from L2 costs, in instructions of a lane (H200).
@@ -130,6 +142,9 @@ bool beat_lines(const Problem& p, const Plan& rows, const Plan& other, int multi
 
 /// Plan::prefetching: the blocks that start first or, where that is no gain, none.
 int prefetching(const Problem& p, const Plan& plan, int multiprocessors);
+
+/// The plan with Plan::prefetching and let_next.
+Plan with_start(const Problem& p, Plan plan, int multiprocessors);
 
 /// Plan::let_next.
 LetNext let_next(const Problem& p, const Plan& plan, int multiprocessors);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "device/tuning.cuh"
 #include "sum/strides.h"
@@ -68,6 +69,8 @@ struct Box {
   int sequences = 0;              // of neighbouring lines of an output, at most
   int chunks = 0;                 // that warps fold at once, of a sequence, at most
   int shared = 0;                 // bytes of shared memory
+
+  bool operator==(const Box&) const = default;
 };
 
 /// One launch. What the numbers mean depends on the family; 0 where they mean nothing.
@@ -96,6 +99,8 @@ struct Plan {
   int turn_gap = 0;  // staged_tiles: bytes that lie there where the dimension `line` turns
   int gap = 0;       // tiles: leaf x lies at x + (x >> gap) in shared memory
   Box box{};         // boxes
+
+  bool operator==(const Plan&) const = default;
 };
 
 /// Where the lines of all outputs begin, from dimension `first` of `reduced` on: those of the first output, of the
@@ -133,5 +138,9 @@ int64_t row_across_memory(const Problem& problem);
 /// Plans the kernel of a sum with outputs > 0 and n > 0, or none for more elements than one launch covers.
 /// multiprocessors: of the GPU.
 std::optional<Plan> make_plan(const Problem& problem, int multiprocessors);
+
+/// All plans that are known to be legal: make_plan's, if there is one, then others, of every family that takes the
+/// problem and, of rows in several blocks, with other numbers of tiles.
+std::vector<Plan> candidates(const Problem& problem, int multiprocessors);
 
 }  // namespace reduce_ops::sum

@@ -62,22 +62,53 @@ int choose_tiles(const Problem& p, Layout layout, int64_t loads, Shape shape, in
   return tiles;
 }
 
+/// Whether a family of short rows takes the problem.
+bool takes(Family family, const Problem& p) {
+  if (is_wide(p) || !is_run(p.reduced) || !has_one_pitch(p) || p.n < 2) return false;
+  const int64_t pitch = p.rows.stride[0];
+  const int64_t group = 16 / p.element_size;
+  switch (family) {
+    case Family::tiny_rows:
+      return p.kept.dims == 1 && p.n <= kMaxTinyRow && pitch == p.n && p.misalignment == 0 && p.result_aligned;
+    case Family::small_rows:
+      return p.n % group == 0 && pitch % group == 0 && p.misalignment == 0 && p.n <= kWarpSize * group;
+    default:  // What lies between rows is staged too, so little must.
+      return pitch >= p.n && pitch <= p.n + p.n / 4 && pitch * p.element_size <= kTileBytes / 2 && p.n <= kMaxShortRow;
+  }
+}
+
 std::optional<Family> short_family(const Problem& p) {
-  if (is_wide(p) || !is_run(p.reduced) || !has_one_pitch(p) || p.n < 2) return std::nullopt;
   // Where neighbours in memory are none in the result, stores are what takes time, and columns are better at those: of
   // (2000, 5000, 3) float64 with its first dimensions exchanged 210 us, staged 277 (H200).
   if (p.kept.dims > 1 && p.n <= kMaxTinyRow) return std::nullopt;
-  const int64_t pitch = p.rows.stride[0];
-  const int64_t group = 16 / p.element_size;
   // Rows of 7 would take 7 loads a lane: 36.5 us for (2^22, 7), staged 34.3 (H200).
-  const bool tiny = p.n <= kMaxTinyRow && whole_rows(static_cast<int>(p.n), p.element_size).loads < 7;
-  if (tiny && pitch == p.n && p.misalignment == 0 && p.result_aligned) return Family::tiny_rows;
-  const bool whole = p.n % group == 0 && pitch % group == 0 && p.misalignment == 0;
-  if (whole && p.n <= kWarpSize * group) return Family::small_rows;
-  // What lies between rows is staged too, so little must.
-  const bool dense = pitch >= p.n && pitch <= p.n + p.n / 4 && pitch * p.element_size <= kTileBytes / 2;
-  if (!dense || whole || p.n > kMaxShortRow) return std::nullopt;
+  if (takes(Family::tiny_rows, p) && whole_rows(static_cast<int>(p.n), p.element_size).loads < 7) {
+    return Family::tiny_rows;
+  }
+  if (takes(Family::small_rows, p)) return Family::small_rows;
+  const int64_t group = 16 / p.element_size;
+  const bool whole = p.n % group == 0 && p.rows.stride[0] % group == 0 && p.misalignment == 0;
+  if (whole || !takes(Family::staged_rows, p)) return std::nullopt;
   return Family::staged_rows;
+}
+
+Plan plan_short(Family family, const Problem& p, int multiprocessors) {
+  Plan plan{.family = family, .threads = 256, .tiles = 1, .segments = 1};
+  if (family == Family::tiny_rows) {
+    plan.width = static_cast<int>(p.n);
+  } else if (family == Family::small_rows) {
+    plan.width = static_cast<int>(ceil_power(p.n * p.element_size / 16));
+  } else {
+    plan.threads = kStagedThreads;
+    plan.width = static_cast<int>(std::min<int64_t>(ceil_power(ceil_div(p.n, 8)), kWarpSize));
+    // As many rows as there is room for, but where that leaves places for blocks free only as many as it takes to fill
+    // them, in steps of what a block sums at once: (2315, 146) bfloat16 2.1 us with 4 rows a block, 5.1 with 41 (H200).
+    const int64_t room = (kTileBytes - kLineBytes) / (p.rows.stride[0] * p.element_size);
+    const int64_t at_once = kStagedThreads / plan.width;
+    const int64_t share = ceil_div(p.outputs, int64_t{2048 / kStagedThreads} * multiprocessors);
+    plan.tiles = static_cast<int>(std::min(room, ceil_div(share, at_once) * at_once));
+  }
+  return plan;
 }
 
 }  // namespace
@@ -184,25 +215,34 @@ std::optional<Plan> plan_rows(const Problem& p, int multiprocessors) {
   return plan(shape, tiles, std::min<int64_t>(blocks() + 1, kMaxBlocks));
 }
 
+std::vector<Plan> other_rows(const Problem& p, const Plan& rows) {
+  std::vector<Plan> others;
+  if (rows.segments == 1 || rows.width > 0) return others;
+  const int64_t loads = is_single(rows.layout) ? p.n : ceil_div(p.n, 16 / p.element_size);
+  for (const int tiles : {rows.tiles / 2, rows.tiles * 2}) {
+    if (tiles < 1 || tiles > kMaxTiles) continue;
+    Plan other = rows;
+    other.tiles = tiles;
+    const int64_t segments = ceil_div(loads, int64_t{rows.threads} * rows.loads * tiles);
+    if (segments == 1 || segments * p.outputs > kMaxBlocks) continue;
+    other.segments = static_cast<int>(segments);
+    others.push_back(other);
+  }
+  return others;
+}
+
 std::optional<Plan> plan_short_rows(const Problem& p, int multiprocessors) {
   const auto family = short_family(p);
   if (!family) return std::nullopt;
-  Plan plan{.family = *family, .threads = 256, .tiles = 1, .segments = 1};
-  if (family == Family::tiny_rows) {
-    plan.width = static_cast<int>(p.n);
-  } else if (family == Family::small_rows) {
-    plan.width = static_cast<int>(ceil_power(p.n * p.element_size / 16));
-  } else {
-    plan.threads = kStagedThreads;
-    plan.width = static_cast<int>(std::min<int64_t>(ceil_power(ceil_div(p.n, 8)), kWarpSize));
-    // As many rows as there is room for, but where that leaves places for blocks free only as many as it takes to fill
-    // them, in steps of what a block sums at once: (2315, 146) bfloat16 2.1 us with 4 rows a block, 5.1 with 41 (H200).
-    const int64_t room = (kTileBytes - kLineBytes) / (p.rows.stride[0] * p.element_size);
-    const int64_t at_once = kStagedThreads / plan.width;
-    const int64_t share = ceil_div(p.outputs, int64_t{2048 / kStagedThreads} * multiprocessors);
-    plan.tiles = static_cast<int>(std::min(room, ceil_div(share, at_once) * at_once));
+  return plan_short(*family, p, multiprocessors);
+}
+
+std::vector<Plan> every_short_rows(const Problem& p, int multiprocessors) {
+  std::vector<Plan> plans;
+  for (const Family family : {Family::tiny_rows, Family::small_rows, Family::staged_rows}) {
+    if (takes(family, p)) plans.push_back(plan_short(family, p, multiprocessors));
   }
-  return plan;
+  return plans;
 }
 
 }  // namespace reduce_ops::sum

@@ -1,4 +1,7 @@
-// The plan as an operator, for tests and for the curious: what a GPU would run for a tensor on any device.
+// Plans as operators, for tests, for `python -m reduce_ops tune` and for the curious: what a GPU would, or could, run
+// for a tensor on any device.
+
+#include "sum/plan_op.h"
 
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -81,32 +84,7 @@ std::string array(const int* values, int count) {
   return text + "]";
 }
 
-/// The plan as a JSON object. Python takes its fields from there, so this is the only list of them.
-std::string plan(const at::Tensor& self, at::OptionalIntArrayRef dims, std::optional<at::ScalarType> dtype,
-                 int64_t multiprocessors) {
-  TORCH_CHECK(multiprocessors > 0, "_plan: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
-  const at::ScalarType stored = result_dtype("sum", self, dtype);
-  const DimSet reduced = reduced_dims(self, dims);
-  const auto sizes = result_sizes(self.sizes(), reduced, false);
-  const at::Tensor result = at::empty(sizes, self.options().dtype(stored).device(at::kMeta));
-  TORCH_CHECK(self.numel() > 0, "_plan: self has no elements");
-  Problem problem{};
-  TORCH_CHECK(describe(self, reduced, accumulate_dtype(dtype.value_or(self.scalar_type())), result, problem),
-              "_plan: self has more than ", kMaxDims, " dimensions of a kind after merging");
-  Plan p{};
-  std::string family;
-  if (is_copy(problem)) {
-    family = "copy";
-  } else if (const int64_t row = row_across_memory(problem); row > 0) {
-    family = "rows_across_memory";  // two sums, of rows as columns and of their nodes
-    p.window = static_cast<int>(row);
-  } else {
-    const auto plan = make_plan(problem, static_cast<int>(multiprocessors));
-    TORCH_CHECK(plan, "_plan: self has ", problem.n, " elements for each of ", problem.outputs,
-                " results, more than one launch covers");
-    p = *plan;
-    family = name_of(p.family);
-  }
+std::string to_json(const Problem& problem, const std::string& family, const Plan& p) {
   const int box_dims = p.family == Family::boxes ? problem.reduced.dims + problem.kept.dims : 0;
   const std::pair<const char*, std::string> fields[] = {
       {"family", in_quotes(family)},
@@ -132,8 +110,54 @@ std::string plan(const at::Tensor& self, at::OptionalIntArrayRef dims, std::opti
   return text + "}";
 }
 
+/// The problem of a sum; `op` is who complains.
+Problem problem_of(const char* op, const at::Tensor& self, at::OptionalIntArrayRef dims,
+                   std::optional<at::ScalarType> dtype, int64_t multiprocessors) {
+  TORCH_CHECK(multiprocessors > 0, op, ": multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
+  const at::ScalarType stored = result_dtype("sum", self, dtype);
+  const DimSet reduced = reduced_dims(self, dims);
+  const auto sizes = result_sizes(self.sizes(), reduced, false);
+  const at::Tensor result = at::empty(sizes, self.options().dtype(stored).device(at::kMeta));
+  TORCH_CHECK(self.numel() > 0, op, ": self has no elements");
+  Problem problem{};
+  TORCH_CHECK(describe(self, reduced, accumulate_dtype(dtype.value_or(self.scalar_type())), result, problem), op,
+              ": self has more than ", kMaxDims, " dimensions of a kind after merging");
+  return problem;
+}
+
+/// The plan as a JSON object. Python takes its fields from there, so this is the only list of them.
+std::string plan(const at::Tensor& self, at::OptionalIntArrayRef dims, std::optional<at::ScalarType> dtype,
+                 int64_t multiprocessors) {
+  const Problem problem = problem_of("_plan", self, dims, dtype, multiprocessors);
+  if (is_copy(problem)) return to_json(problem, "copy", {});
+  if (const int64_t row = row_across_memory(problem); row > 0) {
+    // two sums, of rows as columns and of their nodes
+    return to_json(problem, "rows_across_memory", {.family = {}, .window = static_cast<int>(row)});
+  }
+  const auto plan = make_plan(problem, static_cast<int>(multiprocessors));
+  TORCH_CHECK(plan, "_plan: self has ", problem.n, " elements for each of ", problem.outputs,
+              " results, more than one launch covers");
+  return to_json(problem, *plan);
+}
+
+/// All that _sum_with_plan takes, as a JSON array.
+std::string plans(const at::Tensor& self, at::OptionalIntArrayRef dims, std::optional<at::ScalarType> dtype,
+                  int64_t multiprocessors) {
+  const Problem problem = problem_of("_plans", self, dims, dtype, multiprocessors);
+  std::string text;
+  for (const Plan& plan : candidates(problem, static_cast<int>(multiprocessors))) {
+    text += (text.empty() ? "[" : ",\n ") + to_json(problem, plan);
+  }
+  return text.empty() ? "[]" : text + "]";
+}
+
 }  // namespace
 
-TORCH_LIBRARY_IMPL(reduce, CompositeExplicitAutograd, m) { m.impl("_plan", &plan); }
+std::string to_json(const Problem& problem, const Plan& plan) { return to_json(problem, name_of(plan.family), plan); }
+
+TORCH_LIBRARY_IMPL(reduce, CompositeExplicitAutograd, m) {
+  m.impl("_plan", &plan);
+  m.impl("_plans", &plans);
+}
 
 }  // namespace reduce_ops::sum

@@ -18,6 +18,7 @@ struct Steps {
   /// Sums of one element each: the elements of the first into the second.
   c10::function_ref<void(const at::Tensor&, const at::Tensor&)> copy;
   c10::function_ref<void(Launch&)> launch;  // which has no slots yet
+  const Plan* plan = nullptr;               // of the first launch, if it is given
 };
 
 /// SumInto in steps. self: neither conjugated nor negated.

@@ -4,9 +4,14 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "gpu.h"
+#include "sum/plan_op.h"
+#include "sum/problem.h"
 #include "sum/slots_cuda.h"
 #include "sum/steps.h"
 
@@ -22,9 +27,9 @@ void copy(const at::Tensor& elements, const at::Tensor& result) {
   }
 }
 
-/// SumInto with the plan for a GPU of `multiprocessors`; 0: of this one.
-void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
-                   int multiprocessors) {
+/// SumInto with the plan for a GPU of `multiprocessors`; 0: of this one. plan: of the first launch, if it is given.
+void sum_by(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
+            int multiprocessors, const Plan* plan = nullptr) {
   const c10::cuda::CUDAGuard guard(tensor.device());
   const auto stream = c10::cuda::getCurrentCUDAStream();
   if (multiprocessors == 0) multiprocessors = current_gpu().multiprocessors;
@@ -36,7 +41,7 @@ void sum_with_plan(const at::Tensor& tensor, DimSet reduced, at::ScalarType accu
   // The kernels know no conjugate or negative bit.
   const bool lazy = tensor.is_conj() || tensor.is_neg();
   run_steps(lazy ? tensor.resolve_conj().resolve_neg() : tensor, reduced, accumulate, result,
-            {multiprocessors, empty_cuda, copy, launch_step});
+            {multiprocessors, empty_cuda, copy, launch_step, plan});
 }
 
 }  // namespace
@@ -46,14 +51,31 @@ at::Tensor empty_cuda(at::IntArrayRef sizes, at::ScalarType dtype, const at::Ten
 }
 
 void sum_cuda(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
-  sum_with_plan(self, reduced, accumulate, result, 0);
+  sum_by(self, reduced, accumulate, result, 0);
 }
 
 at::Tensor sum_as_on(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
   TORCH_CHECK(multiprocessors > 0, "_sum_as_on: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
   const auto sum_into = [multiprocessors](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate,
                                           const at::Tensor& result) {
-    sum_with_plan(x, reduced, accumulate, result, static_cast<int>(multiprocessors));
+    sum_by(x, reduced, accumulate, result, static_cast<int>(multiprocessors));
+  };
+  return sum(self, {dims, false, std::nullopt}, sum_into, empty_cuda);
+}
+
+at::Tensor sum_with_plan(const at::Tensor& self, at::OptionalIntArrayRef dims, const std::string& plan,
+                         int64_t multiprocessors) {
+  TORCH_CHECK(multiprocessors > 0, "_sum_with_plan: multiprocessors is ", multiprocessors,
+              "; accepted are numbers from 1");
+  const auto sum_into = [&](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
+    Problem p{};
+    TORCH_CHECK(describe(x, reduced, accumulate, result, p), "_sum_with_plan: self has more than ", kMaxDims,
+                " dimensions of a kind after merging");
+    const std::vector<Plan> legal = candidates(p, static_cast<int>(multiprocessors));
+    const auto given = std::find_if(legal.begin(), legal.end(), [&](const Plan& l) { return to_json(p, l) == plan; });
+    TORCH_CHECK(given != legal.end(), "_sum_with_plan: plan is ", plan, "; accepted are the ", legal.size(),
+                " of _plans(self, dim, multiprocessors=", multiprocessors, ")");
+    sum_by(x, reduced, accumulate, result, static_cast<int>(multiprocessors), &*given);
   };
   return sum(self, {dims, false, std::nullopt}, sum_into, empty_cuda);
 }

@@ -72,7 +72,4 @@ SumInto sum_cuda;
 Allocate empty_cpu;
 Allocate empty_cuda;
 
-/// For tests of what no plan may change: the sum by the plan for another GPU.
-at::Tensor sum_as_on(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors);
-
 }  // namespace reduce_ops::sum

@@ -2,7 +2,8 @@
 // layout with some types and operators, over allocations that end with the last element. Exits with 1 on a result that
 // has other bits than the tree's, a slot that was not left empty, or a family that a type did not run.
 //
-//   sum_driver [LARGEST [sums|others]]: of up to so many elements, only of the operator sum, or only of the others
+//   sum_driver [LARGEST [sums|others [EVERY]]]: of up to so many elements, only of the operator sum, or only of the
+//   others; of one shape in EVERY by all plans that are legal, not only by the one that is chosen
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -168,6 +169,39 @@ Problem describe(const std::vector<int64_t>& sizes, const std::vector<int64_t>& 
 /// What has run: which operator, from which type to which, and whether with Plan::anywhere.
 std::set<std::tuple<Operator, Type, Type, Family, bool>> seen;
 
+/// Whether the launch, and one of the nodes that it may leave, have these results.
+template <typename Out>
+bool has_results(Launch l, int multiprocessors, const std::vector<Out>& wanted) {
+  const int64_t outputs = l.problem.outputs;
+  const auto size = static_cast<size_t>(l.problem.accumulate_size);
+  const int64_t nodes = l.plan.window == 0 ? 0 : nodes_of(l.problem, l.plan.window);  // of an output
+  const size_t result_bytes = wanted.size() * sizeof(Out);
+  void* result_memory = nullptr;
+  void* node_memory = nullptr;
+  check(cudaMalloc(&result_memory, result_bytes), "cudaMalloc");
+  check(cudaMalloc(&node_memory, outputs * nodes * size), "cudaMalloc");
+  l.result = nodes > 0 ? node_memory : result_memory;
+  check(launch(l, nullptr), "launch");
+  if (nodes > 0) {
+    l.problem =
+        describe({outputs, nodes}, {nodes, 1}, [](int64_t d) { return d == 1; }, size, size, 0, l.problem.ordered);
+    l.plan = make_plan(l.problem, multiprocessors).value();
+    l.in = l.accumulate;
+    l.of_nodes = true;
+    l.data = node_memory;
+    l.result = result_memory;
+    check(launch(l, nullptr), "launch of nodes");
+  }
+  std::vector<Out> results(wanted.size());
+  check(cudaMemcpy(results.data(), result_memory, result_bytes, cudaMemcpyDeviceToHost), "kernel");
+  check(cudaFree(result_memory), "cudaFree");
+  check(cudaFree(node_memory), "cudaFree");
+  return std::memcmp(results.data(), wanted.data(), result_bytes) == 0;
+}
+
+/// Whether all legal plans run.
+bool by_all_plans = false;
+
 template <typename In, typename Acc, typename Out = Acc, typename Op = SumOf<Acc>>
 int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   const std::vector<int64_t> sizes = {s.outer, s.rows, s.columns};
@@ -191,10 +225,6 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
       sizes, strides, [&s](int64_t d) { return s.reduces(d); }, sizeof(In), sizeof(Acc),
       static_cast<int>(s.offset * sizeof(In) % 16), !wraps);
   const Problem p = l.problem;
-  l.plan = make_plan(p, s.multiprocessors).value();
-  const Family family = l.plan.family;
-  seen.emplace(Op::kOperator, in, out, family, l.plan.anywhere);
-
   std::vector<In> host(length);
   for (int64_t i = 0; i < length; ++i) host[i] = Op::template element<In>(i);
   std::vector<std::vector<Acc>> leaves(p.outputs);
@@ -210,14 +240,13 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
       }
     }
   }
+  std::vector<Out> wanted(p.outputs);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    fold<Op>(leaves[i]);
+    wanted[i] = rounded<Out>(Op::finish(leaves[i][0]));
+  }
   In* data = nullptr;
   check(cudaMalloc(&data, length * sizeof(In)), "cudaMalloc");
-  const int64_t nodes = l.plan.window == 0 ? 0 : nodes_of(p, l.plan.window);  // of an output
-  const int64_t result_bytes = p.outputs * static_cast<int64_t>(sizeof(Out));
-  void* result_memory = nullptr;
-  void* node_memory = nullptr;
-  check(cudaMalloc(&result_memory, result_bytes), "cudaMalloc");
-  check(cudaMalloc(&node_memory, p.outputs * nodes * sizeof(Acc)), "cudaMalloc");
   check(cudaMemcpy(data, host.data(), length * sizeof(In), cudaMemcpyHostToDevice), "cudaMemcpy");
   l.in = in;
   l.accumulate = accumulate;
@@ -225,41 +254,27 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   l.op = Op::kOperator;
   l.data = data + s.offset;
   l.slots = slots;
-  l.result = nodes > 0 ? node_memory : result_memory;
-  check(launch(l, nullptr), "launch");
-  if (nodes > 0) {
-    l.problem =
-        describe({p.outputs, nodes}, {nodes, 1}, [](int64_t d) { return d == 1; }, sizeof(Acc), sizeof(Acc), 0, !wraps);
-    l.plan = make_plan(l.problem, s.multiprocessors).value();
-    l.in = accumulate;
-    l.of_nodes = true;
-    l.data = node_memory;
-    l.result = result_memory;
-    check(launch(l, nullptr), "launch of nodes");
+  std::vector<Plan> plans = candidates(p, s.multiprocessors);
+  seen.emplace(Op::kOperator, in, out, plans.at(0).family, plans[0].anywhere);
+  if (!by_all_plans) plans.resize(1);
+  int failed = 0;
+  for (const Plan& plan : plans) {
+    l.plan = plan;
+    const bool right = has_results(l, s.multiprocessors, wanted);
+    static std::vector<char> left(kSlotBytes);
+    check(cudaMemcpy(left.data(), slots, kSlotBytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    const bool empty = std::all_of(left.begin(), left.end(), [](char byte) { return byte == 0; });
+    if (right && empty) continue;
+    ++failed;
+    std::fprintf(stderr,
+                 "operator %d type %d family %d (%lld, %lld, %lld) over %d, offset %lld step %lld gap %lld: wrong %s\n",
+                 static_cast<int>(Op::kOperator), static_cast<int>(in), static_cast<int>(plan.family),
+                 static_cast<long long>(s.outer), static_cast<long long>(s.rows), static_cast<long long>(s.columns),
+                 static_cast<int>(s.over), static_cast<long long>(s.offset), static_cast<long long>(s.step),
+                 static_cast<long long>(s.gap), right ? "slots" : "results");
   }
-
-  std::vector<Out> result(p.outputs);
-  check(cudaMemcpy(result.data(), result_memory, result_bytes, cudaMemcpyDeviceToHost), "kernel");
-  bool right = true;
-  for (size_t i = 0; i < result.size(); ++i) {
-    fold<Op>(leaves[i]);
-    const Out wanted = rounded<Out>(Op::finish(leaves[i][0]));
-    right = right && std::memcmp(&result[i], &wanted, sizeof wanted) == 0;
-  }
-  static std::vector<char> left(kSlotBytes);
-  check(cudaMemcpy(left.data(), slots, kSlotBytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
   check(cudaFree(data), "cudaFree");
-  check(cudaFree(result_memory), "cudaFree");
-  check(cudaFree(node_memory), "cudaFree");
-  const bool empty = std::all_of(left.begin(), left.end(), [](char byte) { return byte == 0; });
-  if (right && empty) return 0;
-  std::fprintf(stderr,
-               "operator %d type %d family %d (%lld, %lld, %lld) over %d, offset %lld step %lld gap %lld: wrong %s\n",
-               static_cast<int>(Op::kOperator), static_cast<int>(in), static_cast<int>(family),
-               static_cast<long long>(s.outer), static_cast<long long>(s.rows), static_cast<long long>(s.columns),
-               static_cast<int>(s.over), static_cast<long long>(s.offset), static_cast<long long>(s.step),
-               static_cast<long long>(s.gap), right ? "slots" : "results");
-  return 1;
+  return failed;
 }
 
 }  // namespace
@@ -268,6 +283,7 @@ int main(int argc, char** argv) {
   const int64_t largest = argc > 1 ? std::atoll(argv[1]) : 3000001;
   const bool sums = argc < 3 || std::strcmp(argv[2], "sums") == 0;
   const bool others = argc < 3 || std::strcmp(argv[2], "others") == 0;
+  const size_t every = argc > 3 ? std::atoll(argv[3]) : 0;
   void* slots = nullptr;
   check(cudaMalloc(&slots, kSlotBytes), "cudaMalloc");
   check(cudaMemset(slots, 0, kSlotBytes), "cudaMemset");
@@ -443,6 +459,7 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < shapes.size(); ++i) {
     const Shape& s = shapes[i];
     if (s.outer * s.rows * s.columns > largest && !s.needed) continue;
+    by_all_plans = every > 0 && i % every == every / 2;
     const bool some = i >= grid || i % 4 == 0;  // a part of the grid has every family, in less time
     const bool few = some && i % 16 == 0;
     const auto count = [&](int failed) {

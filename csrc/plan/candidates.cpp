@@ -1,0 +1,33 @@
+#include <algorithm>
+
+#include "plan/families.h"
+
+namespace reduce_ops::sum {
+
+std::vector<Plan> candidates(const Problem& p, int multiprocessors) {
+  std::vector<Plan> plans;
+  const auto add = [&](const Plan& plan) {
+    const Plan started = with_start(p, plan, multiprocessors);
+    if (std::find(plans.begin(), plans.end(), started) == plans.end()) plans.push_back(started);
+  };
+  if (const auto chosen = make_plan(p, multiprocessors)) add(*chosen);
+  if (const auto rows = plan_rows(p, multiprocessors)) {
+    add(*rows);
+    for (const Plan& other : other_rows(p, *rows)) add(other);
+  }
+  if (const auto lines = lines_across(p)) {
+    for (const Plan& plan : every_across(p, *lines, multiprocessors)) add(plan);
+  }
+  if (const auto boxes = plan_boxes(p, multiprocessors)) add(boxes->plan);
+  if (p.outputs == 1) return plans;
+  for (const Plan& plan : every_short_rows(p, multiprocessors)) add(plan);
+  if (const auto narrow = plan_narrow_columns(p, multiprocessors)) add(*narrow);
+  const int vector = column_vector(p.element_size);
+  if (vector > 1 && fits_vector(p, vector)) {
+    for (const Plan& plan : every_columns(p, vector, multiprocessors)) add(plan);
+  }
+  for (const Plan& plan : every_columns(p, 1, multiprocessors)) add(plan);
+  return plans;
+}
+
+}  // namespace reduce_ops::sum
