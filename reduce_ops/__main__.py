@@ -180,6 +180,22 @@ def _parser() -> argparse.ArgumentParser:
     cache.add_argument("--clear", action="store_true", help="remove them all")
     cache.set_defaults(run=_cache, parser=cache)
 
+    tune = commands.add_parser(
+        "tune",
+        help="time every legal plan of a list of sums on this GPU",
+        description="A plan says which kernels sum a tensor, and by how many blocks; the result has the same bits by "
+        "any of them. Says where another plan than the chosen one is faster.",
+    )
+    tune.add_argument(
+        "--shapes",
+        type=Path,
+        metavar="FILE",
+        help='a JSON object a line, such as {"shape": [64, 1000], "dim": [1], "dtype": "bfloat16", "strides": '
+        "[1000, 1]}; dtype and strides may be left out (default: the contiguous sums of bench dims)",
+    )
+    tune.add_argument("--json", type=Path, metavar="FILE", help="write every figure there, gzipped if it ends in .gz")
+    tune.set_defaults(run=_tune, parser=tune)
+
     verify = commands.add_parser(
         "verify",
         help="check that sums have their bits on this machine",
@@ -303,6 +319,29 @@ def _cache(options: argparse.Namespace) -> int:
     stale = f", {found.stale} of them of other versions of the package" if found.stale else ""
     architectures = f" for {', '.join(found.architectures)}" if found.architectures else ""
     print(f"{found.folder}: {found.kernels} kernels{architectures}, {_size(found.bytes)}{stale}")
+    return 0
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    from reduce_ops import tune
+
+    console = Console(stderr=True)
+    columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        sums = tune.read_sums(options.shapes) if options.shapes else tune.default_sums()
+        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+            task = progress.add_task("timing", total=len(sums))
+            timed = tune.run(sums, done=lambda count, _: progress.update(task, completed=count))
+        if options.json:
+            tune.write(options.json, timed)
+    except (tune.TuneError, OSError) as error:
+        print(f"tune: {error}", file=sys.stderr)
+        return 2
+    _print(tune.table(timed))
+    for line in tune.summary(timed):
+        print(line)
     return 0
 
 

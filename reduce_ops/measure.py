@@ -85,10 +85,16 @@ def _timer_times(
     return {name: _summarise(of_function) for name, of_function in seconds.items()}
 
 
-def _graph_times(
-    functions: Mapping[str, Function], x: Tensor, tick: Callable[[], None], replays: int = 30
-) -> dict[str, Time]:
-    """Device time of one call inside a CUDA graph of many.
+def _graph_times(functions: Mapping[str, Function], x: Tensor, tick: Callable[[], None]) -> dict[str, Time]:
+    times = {}
+    for name, seconds in device_seconds(functions, x).items():
+        times[name] = _summarise(seconds)
+        tick()
+    return times
+
+
+def device_seconds(functions: Mapping[str, Function], x: Tensor, replays: int = 30) -> dict[str, list[float]]:
+    """Return the device time of one call inside a CUDA graph of many, of each replay but for two to warm up.
 
     No call finds its input in the L2 cache: the calls of a graph rotate over copies of ``x`` that together exceed the
     cache several times, and where that would take too many copies each call has one of its own and the cache is filled
@@ -125,11 +131,7 @@ def _graph_times(
             end.record()
             events[name].append((start, end))
     torch.cuda.synchronize()
-    times = {}
-    for name, pairs in events.items():
-        times[name] = _summarise([start.elapsed_time(end) / 1e3 / calls for start, end in pairs[2:]])  # 2 to warm up
-        tick()
-    return times
+    return {name: [start.elapsed_time(end) / 1e3 / calls for start, end in pairs[2:]] for name, pairs in events.items()}
 
 
 def _run(*command: str) -> str | None:

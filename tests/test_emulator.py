@@ -62,7 +62,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
         # Without a kernel the program tells which ones it needs; its sums are wrong then, which is of no account.
         without = link("without_kernels", objects)
         environment = os.environ | {"EMULATOR_LIST": "1"}
-        listed = subprocess.run([without, LARGEST, request.param, EVERY], capture_output=True, text=True, check=False, env=environment)
+        listed = subprocess.run(
+            [without, LARGEST, request.param, EVERY], capture_output=True, text=True, check=False, env=environment
+        )
         kernels = sorted(line for line in listed.stdout.splitlines() if line.startswith("device/"))
         assert len(kernels) > 100
         files = [folder / f"kernels_{i}.cpp" for i in range(2)]

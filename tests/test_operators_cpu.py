@@ -11,7 +11,7 @@ import torch
 
 ROOT = Path(__file__).parent.parent
 SOURCES = [ROOT / "tests/operators_cpu.cpp", ROOT / "csrc/sum/elements_cpu.cpp", ROOT / "csrc/isa_cpu.cpp"]
-FLAGS = "-std=c++20 -O0 -ffp-contract=off -fsanitize=address".split()
+FLAGS = ["-std=c++20", "-O0", "-ffp-contract=off", "-fsanitize=address"]
 TARGETS = {16: [], 32: ["-mavx2"], 64: ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq"]}
 NEEDED = {16: ["DEFAULT", "NO AVX", "AVX2", "AVX512"], 32: ["AVX2", "AVX512"], 64: ["AVX512"]}
 

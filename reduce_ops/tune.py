@@ -1,0 +1,172 @@
+"""Time every legal plan of a list of sums on the GPU at hand: ``python -m reduce_ops tune``.
+
+A plan says which kernel family sums a problem, by how many blocks and threads. None shows in the bits of the result, so
+which one is chosen is a matter of time alone. This tells what the choice costs on a GPU, and keeps every figure.
+"""
+
+import gzip
+import json
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+from torch import Tensor
+
+from reduce_ops import bench_dims, files, measure
+from reduce_ops.bench_ladder import random_input
+
+NOISE = 1.02
+"""What a plan must gain over another one to count as faster."""
+FIELDS = ("shape", "dim", "dtype", "strides")
+
+
+class TuneError(Exception):
+    """What the command line says, and ends with."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """One line of a file of shapes. ``strides`` are in elements; None is contiguous."""
+
+    shape: list[int]
+    dim: list[int]
+    dtype: str = "float32"
+    strides: list[int] | None = None
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One sum, and the seconds of each repeat of each of its plans; the first plan is the one that is chosen."""
+
+    sum: Sum
+    plans: list[dict[str, Any]]
+    seconds: list[list[float]]
+
+    def medians(self) -> list[float]:
+        """Return the median seconds of each plan."""
+        return [statistics.median(repeats) for repeats in self.seconds]
+
+    def chosen_over_best(self) -> float:
+        """Return the chosen plan's time divided by that of the fastest one: 1 if that is the chosen one."""
+        medians = self.medians()
+        return medians[0] / min(medians)
+
+    def best(self) -> dict[str, Any]:
+        """Return the fastest plan."""
+        medians = self.medians()
+        return self.plans[medians.index(min(medians))]
+
+
+def default_sums() -> list[Sum]:
+    """Return the contiguous sums that ``bench dims`` races."""
+    cases = [case for case in bench_dims.cases(torch.device("cuda")) if case.layout == "contiguous"]
+    dtypes = [str(case.dtype).removeprefix("torch.") for case in cases]
+    return [Sum(list(case.shape), list(case.dim), dtype) for case, dtype in zip(cases, dtypes, strict=True)]
+
+
+def read_sums(path: Path) -> list[Sum]:
+    """Read a file of shapes: a JSON object a line, such as ``{"shape": [64, 1000], "dim": [1], "dtype": "bfloat16"}``.
+
+    Raises TuneError with the number of the first line that is something else.
+    """
+    sums = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            fields = json.loads(line)
+            if not isinstance(fields, dict):
+                raise TypeError("it is no JSON object")
+            if unknown := set(fields) - set(FIELDS):
+                raise ValueError(f"{min(unknown)!r} is none of {', '.join(FIELDS)}")
+            one = Sum(**fields)
+            torch.ops.reduce._plans(_empty(one, torch.device("meta")), one.dim, multiprocessors=1)
+        except (ValueError, TypeError, IndexError, RuntimeError) as error:
+            raise TuneError(f"{path}, line {number}: {error}") from None
+        sums.append(one)
+    if not sums:
+        raise TuneError(f"{path} has no line such as {json.dumps({'shape': [64, 1000], 'dim': [1]})}")
+    return sums
+
+
+def run(sums: Sequence[Sum], *, done: Callable[[int, int], None] = lambda count, total: None) -> list[Timed]:
+    """Time all plans of each sum, in turns on the same buffers, on the current GPU."""
+    if not torch.cuda.is_available():
+        raise TuneError("there is no GPU")
+    timed = []
+    for i, one in enumerate(sums):
+        timed.append(_timed(one))
+        done(i + 1, len(sums))
+    return timed
+
+
+def _timed(one: Sum) -> Timed:
+    device = torch.device("cuda", torch.cuda.current_device())
+    multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+    x = _empty(one, device)
+    whole = x.as_strided((x.untyped_storage().nbytes() // x.itemsize,), (1,))
+    whole.copy_(random_input(whole.numel(), x.dtype, device))
+    plans = json.loads(torch.ops.reduce._plans(x, one.dim, multiprocessors=multiprocessors))
+
+    def by(plan: dict[str, Any]) -> Callable[[Tensor], Tensor]:
+        text = json.dumps(plan)
+        return lambda x: torch.ops.reduce._sum_with_plan(x, one.dim, plan=text, multiprocessors=multiprocessors)
+
+    seconds = measure.device_seconds({str(i): by(plan) for i, plan in enumerate(plans)}, x)
+    return Timed(one, plans, list(seconds.values()))
+
+
+def _empty(one: Sum, device: torch.device) -> Tensor:
+    dtype = getattr(torch, one.dtype, None)
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"dtype is {one.dtype!r}; accepted are names such as float32")
+    if one.strides is None:
+        return torch.empty(one.shape, dtype=dtype, device=device)
+    return torch.empty_strided(one.shape, one.strides, dtype=dtype, device=device)
+
+
+def write(path: Path, timed: Sequence[Timed]) -> None:
+    """Write every figure, gzipped if the name says so."""
+    environment = measure.environment(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    text = json.dumps({"benchmark": "tune", "environment": environment, "sums": [asdict(one) for one in timed]})
+    data = (text + "\n").encode()
+    with files.replacing(path) as new:
+        new.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def table(timed: Sequence[Timed]) -> Table:
+    """Return where another plan is faster, the largest gain first."""
+    slower = sorted((t for t in timed if t.chosen_over_best() > NOISE), key=Timed.chosen_over_best, reverse=True)
+    result = Table("shape", "dim", "dtype", "plans", "chosen", "us", "fastest", "us", "gain")
+    for t in slower:
+        chosen, best = t.medians()[0], min(t.medians())
+        shape = " x ".join(str(size) for size in t.sum.shape)
+        dim = ", ".join(str(d) for d in t.sum.dim)
+        row = [shape, dim, t.sum.dtype, str(len(t.plans)), _name(t.plans[0]), f"{chosen * 1e6:.2f}"]
+        result.add_row(*row, _name(t.best()), f"{best * 1e6:.2f}", f"{chosen / best:.3f}")
+    return result
+
+
+def summary(timed: Sequence[Timed]) -> Iterator[str]:
+    """Yield what the choice costs in all, and from which family to which one another choice would gain."""
+    ratios = [t.chosen_over_best() for t in timed]
+    slower = [ratio for ratio in ratios if ratio > NOISE]
+    yield (
+        f"{len(timed)} sums, {sum(len(t.plans) for t in timed)} plans: the chosen ones take "
+        f"{math.exp(statistics.fmean(map(math.log, ratios))):.4f} of the fastest ones' time (geometric mean); "
+        f"of {len(slower)} sums another one is more than {round(100 * (NOISE - 1))} % faster"
+    )
+    changes = Counter((t.plans[0]["family"], t.best()["family"]) for t in timed if t.chosen_over_best() > NOISE)
+    for (chosen, best), count in changes.most_common():
+        yield f"{count:5} {chosen} -> {best if best != chosen else 'other numbers'}"
+
+
+def _name(plan: dict[str, Any]) -> str:
+    layout = f", {plan['layout']}" if plan["family"] == "rows" else ""
+    return f"{plan['family']}{layout}, {plan['segments']} x {plan['threads']}"
