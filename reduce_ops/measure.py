@@ -85,15 +85,17 @@ def _timer_times(
     return {name: _summarise(of_function) for name, of_function in seconds.items()}
 
 
-def _graph_times(functions: Mapping[str, Function], x: Tensor, tick: Callable[[], None]) -> dict[str, Time]:
+def _graph_times(
+    functions: Mapping[str, Function], x: Tensor, tick: Callable[[], None], replays: int = 30
+) -> dict[str, Time]:
     times = {}
-    for name, seconds in device_seconds(functions, x).items():
+    for name, seconds in device_seconds(functions, x, replays).items():
         times[name] = _summarise(seconds)
         tick()
     return times
 
 
-def device_seconds(functions: Mapping[str, Function], x: Tensor, replays: int = 30) -> dict[str, list[float]]:
+def device_seconds(functions: Mapping[str, Function], x: Tensor, replays: int) -> dict[str, list[float]]:
     """Return the device time of one call inside a CUDA graph of many, of each replay but for two to warm up.
 
     No call finds its input in the L2 cache: the calls of a graph rotate over copies of ``x`` that together exceed the

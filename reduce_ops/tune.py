@@ -23,6 +23,8 @@ from reduce_ops.bench_ladder import random_input
 
 NOISE = 1.02
 """What a plan must gain over another one to count as faster."""
+REPLAYS = 16
+"""Of each plan's graph, two of them to warm up."""
 FIELDS = ("shape", "dim", "dtype", "strides")
 
 
@@ -118,7 +120,7 @@ def _timed(one: Sum) -> Timed:
         text = json.dumps(plan)
         return lambda x: torch.ops.reduce._sum_with_plan(x, one.dim, plan=text, multiprocessors=multiprocessors)
 
-    seconds = measure.device_seconds({str(i): by(plan) for i, plan in enumerate(plans)}, x)
+    seconds = measure.device_seconds({str(i): by(plan) for i, plan in enumerate(plans)}, x, REPLAYS)
     return Timed(one, plans, list(seconds.values()))
 
 
