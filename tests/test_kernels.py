@@ -97,7 +97,7 @@ def test_two_launches_have_two_names() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_random_shapes_take_few_kernels(dtype: torch.dtype) -> None:
-    """10,000 random contiguous shapes and dimensions of one dtype: 62 of float32, of every family with its sizes."""
+    """10,000 random contiguous shapes and dimensions of one dtype: 83 of float32, of every family with its sizes."""
     rng = random.Random(0)
     counts: Counter[str] = Counter()
     for _ in range(10_000):
@@ -106,7 +106,7 @@ def test_random_shapes_take_few_kernels(dtype: torch.dtype) -> None:
         x = torch.empty(shape, dtype=dtype, device="meta")
         over = rng.sample(range(dims), rng.randint(1, dims))
         counts.update(set(kernels(x, *over)))
-    assert len(counts) <= 66, "\n".join(f"{count} {name}" for name, count in counts.most_common())
+    assert len(counts) <= 90, "\n".join(f"{count} {name}" for name, count in counts.most_common())
 
 
 def test_every_source_of_a_kernel_compiles_without_the_toolkit(tmp_path: Path) -> None:

@@ -67,8 +67,6 @@ struct ShortRows {
   int64_t rows;
   int64_t pitch;
   int n;
-  int lanes;  // of a row, a power of two; 0 of sum_tiny_rows
-  int lanes_log2;
   int tile_rows;    // of sum_staged_rows: as many as fit kTileBytes, with the line that the tile begins in
   int prefetching;  // Plan::prefetching
   Results results;
@@ -118,9 +116,7 @@ struct FewRows {
   int n;
   int64_t offset[kFewRows];  // of the rows that a thread takes
   int64_t part;              // from these to those of the column's next part
-  int width_log2;            // of the columns of a warp, whose other lanes take their other parts
   bool anywhere;             // Plan::anywhere
-  bool side_by_side;         // all columns lie so, in their order: where one lies need not be found out
   ColumnOrder order;
 };
 

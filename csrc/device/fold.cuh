@@ -157,36 +157,32 @@ __device__ Acc fold_lanes(Acc x) {
   return x;
 }
 
-/// kCount values a lane, each to be folded over the lanes that differ in the bits of `lanes` - kMask: over `lanes`
-/// neighbours, a power of two, if kMask is 1. A lane gets the sum of one of them, that of number
-/// exchanged<kCount>(lane / kMask), or, where there are more values than lanes, the node above as many of them as that
-/// takes.
+/// kCount values a lane, each to be folded over the lanes that differ in the bits of kLanes - kMask: over kLanes
+/// neighbours if kMask is 1. A lane gets the sum of one of them, that of number exchanged<kCount>(lane / kMask), or,
+/// where there are more values than lanes, the node above as many of them as that takes.
 ///
 /// Lanes 2i and 2i + 1 each hold a half of the pair sums they both need: each gives away one half of its values and
 /// adds the half it is given to the half it keeps. So the number of values halves with every step, and 8 values cost 12
 /// shuffles instead of 8 * 5.
-template <int kCount, int kMask = 1, typename Acc>
-__device__ Acc exchange(Acc (&x)[kCount], unsigned lane, int lanes = kWarpSize) {
-  if constexpr (kMask == kWarpSize) {
+template <int kCount, int kLanes = kWarpSize, int kMask = 1, typename Acc>
+__device__ Acc exchange(Acc (&x)[kCount], unsigned lane) {
+  if constexpr (kMask == kLanes) {
     return fold_array<kCount>(x);
+  } else if constexpr (kCount == 1) {
+    Acc sum = x[0];
+#pragma unroll
+    for (int mask = kMask; mask < kLanes; mask *= 2) sum += shuffle_xor(sum, mask);
+    return sum;
   } else {
-    if (kMask == lanes) return fold_array<kCount>(x);
-    if constexpr (kCount == 1) {
-      Acc sum = x[0];
+    constexpr int kHalf = kCount / 2;
+    const bool upper = lane & kMask;
+    Acc kept[kHalf];
 #pragma unroll
-      for (int mask = kMask; mask < lanes; mask *= 2) sum += shuffle_xor(sum, mask);
-      return sum;
-    } else {
-      constexpr int kHalf = kCount / 2;
-      const bool upper = lane & kMask;
-      Acc kept[kHalf];
-#pragma unroll
-      for (int i = 0; i < kHalf; ++i) {
-        const Acc given = select(upper, x[i], x[i + kHalf]);
-        kept[i] = select(upper, x[i + kHalf], x[i]) + shuffle_xor(given, kMask);
-      }
-      return exchange<kHalf, kMask * 2>(kept, lane, lanes);
+    for (int i = 0; i < kHalf; ++i) {
+      const Acc given = select(upper, x[i], x[i + kHalf]);
+      kept[i] = select(upper, x[i + kHalf], x[i]) + shuffle_xor(given, kMask);
     }
+    return exchange<kHalf, kLanes, kMask * 2>(kept, lane);
   }
 }
 
@@ -196,17 +192,18 @@ __device__ unsigned exchanged(unsigned lane) {
   return kCount == 1 ? 0 : __brev(lane % kCount) >> (32 - kLog2<kCount>);
 }
 
-/// kCount values a lane: value u of all lanes comes before value u + 1 of any. Every lane gets the result. kMask,
-/// lanes: which lanes fold together, as above.
-template <int kCount, int kMask = 1, typename Acc>
-__device__ Acc fold_exchange(Acc (&x)[kCount], unsigned lane, int lanes = kWarpSize) {
+/// kCount values a lane: value u of all lanes comes before value u + 1 of any. Every lane gets the result. kLanes,
+/// kMask: which lanes fold together, as above.
+template <int kCount, int kLanes = kWarpSize, int kMask = 1, typename Acc>
+__device__ Acc fold_exchange(Acc (&x)[kCount], unsigned lane) {
   if constexpr (std::is_integral_v<Acc>) {  // integers wrap, so their order is free: fewer shuffles
     Acc sum[1] = {fold_array<kCount>(x)};
-    return exchange<1, kMask>(sum, lane, lanes);
+    return exchange<1, kLanes, kMask>(sum, lane);
   } else {
-    Acc sum = exchange<kCount, kMask>(x, lane, lanes);
+    constexpr int kExchanged = kCount < kLanes / kMask ? kCount : kLanes / kMask;
+    Acc sum = exchange<kCount, kLanes, kMask>(x, lane);
 #pragma unroll
-    for (int mask = min(kCount * kMask, lanes) / 2; mask >= kMask; mask /= 2) {  // value 0 + 1, 2 + 3, ...
+    for (int mask = kExchanged / 2 * kMask; mask >= kMask; mask /= 2) {  // value 0 + 1, 2 + 3, ...
       sum += shuffle_xor(sum, mask);
     }
     return sum;

@@ -113,7 +113,7 @@ __device__ Acc fold_items(const In* first, int rows, unsigned lane) {
       }
       item[i] = fold_array<N::kRows>(x);
     }
-    const Part sum = fold_exchange<N::kItems, N::kLanes>(item, lane);
+    const Part sum = fold_exchange<N::kItems, kWarpSize, N::kLanes>(item, lane);
     mine = select(N::stored(lane) == column, widen<Acc>(sum), mine);
   }
   return mine;

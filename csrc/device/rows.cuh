@@ -136,8 +136,9 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   if (lane == 0) results.store<Out>(where.of(output), sum);
 }
 
-/// At most blockDim.x / 32 chunks: one block an output, of up to kThreads threads, no slots. n > 0. kBatched: output i
-/// is that of block (i % gridDim.x, i / gridDim.x); otherwise there is one output, which saves 0.15 us of finding out.
+/// At most blockDim.x / 32 chunks: one block an output, no slots. n > 0. kBatched: output i is that of block (i %
+/// gridDim.x, i / gridDim.x), and blocks have up to kThreads threads; otherwise there is one output and one block of
+/// kThreads, which saves 0.15 us of finding out.
 template <int kThreads, bool kBatched, typename Source, typename Where, typename Out>
 __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     sum_block(const __grid_constant__ Source source, int64_t outputs, int64_t n, const __grid_constant__ Where where,
@@ -155,12 +156,12 @@ __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   wait_for_stream();
   let_next_start();
   Acc sum = sum_chunk(source, row, first, n, lane);
-  if (blockDim.x > kWarpSize) {
+  if constexpr (kWarps > 1) {
     __shared__ Acc s[kWarps];
     if (lane == 0) s[warp] = sum;
     __syncthreads();
     if (warp != 0) return;
-    sum = fold_few<kWarps>(s, blockDim.x / kWarpSize, lane);
+    sum = fold_few<kWarps>(s, kBatched ? blockDim.x / kWarpSize : kWarps, lane);
   }
   if (threadIdx.x == 0) results.store<Out>(kBatched ? where.of(output) : 0, sum);
 }

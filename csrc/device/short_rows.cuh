@@ -3,11 +3,11 @@
 // - Rows of 2 to 8 elements: a lane loads some rows whole, as many as fill its loads (3 loads of 16 bytes for four rows
 //   of three float32), and needs no other lane (sum_tiny_rows).
 //
-// - Rows of a multiple of 16 bytes: some lanes load a row, one load each, and fold it by exchange: of the few rows
+// - Rows of a multiple of 16 bytes: kLanes lanes load a row, one load each, and fold it by exchange: of the few rows
 //   that a lane has in flight it ends with one (sum_small_rows).
 //
 // - Any other rows: a block copies a tile of some 12 KiB of them to shared memory, by copies of 16 bytes wherever the
-//   tile begins. There some lanes take a row: they read neighbouring elements, 8 each, and fold them by exchange
+//   tile begins. There kLanes lanes take a row: they read neighbouring elements, 8 each, and fold them by exchange
 //   (sum_staged_rows). Small tiles win, as more blocks are then at different points (H200, rows of 257 float32, before
 //   tiles began with a line: 35.1 us with 12 KiB, 36.3 with 20, 37.4 with 28).
 
@@ -78,23 +78,23 @@ __global__ void __launch_bounds__(256) sum_tiny_rows(const __grid_constant__ Sho
   }
 }
 
-/// Rows of up to r.lanes loads of 16 bytes, of which a lane takes kLoads, no more than there are lanes; data and pitch:
-/// multiples of 16 bytes.
-template <int kLoads, typename In, typename Acc, typename Out>
+/// Rows of up to kLanes loads of 16 bytes; data and pitch: multiples of 16 bytes.
+template <int kLanes, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(256)
     sum_small_rows(const __grid_constant__ ShortRows r, const __grid_constant__ Places places) {
-  const int rows_a_load = kWarpSize >> r.lanes_log2;
+  constexpr int kLoads = kLanes < 4 ? kLanes : 4;
+  constexpr int kRowsALoad = kWarpSize / kLanes;
   const unsigned lane = threadIdx.x % kWarpSize;
   const int64_t warp = int64_t{blockIdx.x} * (blockDim.x / kWarpSize) + threadIdx.x / kWarpSize;
-  const int64_t first = warp * rows_a_load * kLoads + (lane >> r.lanes_log2);
-  const int place = static_cast<int>(lane & (r.lanes - 1));
+  const int64_t first = warp * kRowsALoad * kLoads + lane / kLanes;
+  const int place = static_cast<int>(lane % kLanes);
   const bool has_load = place < r.n / kPerLoad<In>;
 
   const auto* word = reinterpret_cast<const uint4*>(static_cast<const In*>(r.data) + first * r.pitch) + place;
   if (static_cast<int>(blockIdx.x) < r.prefetching) {
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) {
-      if (has_load && first + u * rows_a_load < r.rows) prefetch(word + u * rows_a_load * r.pitch / kPerLoad<In>);
+      if (has_load && first + u * kRowsALoad < r.rows) prefetch(word + u * kRowsALoad * r.pitch / kPerLoad<In>);
     }
   }
   wait_for_stream();
@@ -102,14 +102,14 @@ __global__ void __launch_bounds__(256)
   uint4 load[kLoads];
 #pragma unroll
   for (int u = 0; u < kLoads; ++u) {
-    if (has_load && first + u * rows_a_load < r.rows)
-      load[u] = load_once(word + u * rows_a_load * r.pitch / kPerLoad<In>);
+    if (has_load && first + u * kRowsALoad < r.rows)
+      load[u] = load_once(word + u * kRowsALoad * r.pitch / kPerLoad<In>);
   }
   Acc x[kLoads];
 #pragma unroll
   for (int u = 0; u < kLoads; ++u) x[u] = select(has_load, fold_load<In, Acc>(load[u]), identity<Acc>());
-  const Acc sum = exchange<kLoads>(x, lane, r.lanes);
-  const int64_t row = first + exchanged<kLoads>(lane) * rows_a_load;
+  const Acc sum = exchange<kLoads, kLanes>(x, lane);
+  const int64_t row = first + exchanged<kLoads>(lane) * kRowsALoad;
   if (place < kLoads && row < r.rows) r.results.store<Out>(places.of(row), sum);
 }
 
@@ -118,34 +118,34 @@ inline constexpr int kStagedChunks =
     std::bit_ceil((kMaxShortRow - 1u) / (kWarpSize * kStagedElements) + 1);  // of a row
 static_assert(kStagedChunks * kWarpSize * kStagedElements >= kMaxShortRow);
 
-/// A chunk of a row, of which n > 0 elements are left, by so many lanes; every lane gets the result. Where a lane has
-/// no row, element must not be read.
-template <typename Acc, typename In>
-__device__ __forceinline__ Acc fold_staged(const In* element, int n, int lanes, bool has_row) {
-  const int lane = threadIdx.x & (lanes - 1);
-  if (lanes == kWarpSize && n <= lanes) {  // few are left, such as the last of 257
+/// A chunk of a row, of which n > 0 elements are left, by kLanes lanes; every lane gets the result. Where a lane has no
+/// row, element must not be read.
+template <int kLanes, typename Acc, typename In>
+__device__ Acc fold_staged(const In* element, int n, bool has_row) {
+  const int lane = threadIdx.x % kLanes;
+  if (kLanes == kWarpSize && n <= kLanes) {  // few are left, such as the last of 257
     Acc x = identity<Acc>();
     if (has_row && lane < n) x = convert<Acc>(element[lane]);
     return fold_lanes(x);
   }
   Acc x[kStagedElements];
-  if (lanes == kWarpSize && n >= lanes * kStagedElements && has_row) {  // nothing is missing
+  if (kLanes == kWarpSize && n >= kLanes * kStagedElements && has_row) {  // nothing is missing
 #pragma unroll
-    for (int u = 0; u < kStagedElements; ++u) x[u] = convert<Acc>(element[u * lanes + lane]);
+    for (int u = 0; u < kStagedElements; ++u) x[u] = convert<Acc>(element[u * kLanes + lane]);
   } else {
 #pragma unroll
     for (int u = 0; u < kStagedElements; ++u) {
       x[u] = identity<Acc>();
-      if (has_row && u * lanes + lane < n) x[u] = convert<Acc>(element[u * lanes + lane]);
+      if (has_row && u * kLanes + lane < n) x[u] = convert<Acc>(element[u * kLanes + lane]);
     }
   }
-  return fold_exchange<kStagedElements>(x, threadIdx.x, lanes);
+  return fold_exchange<kStagedElements, kLanes>(x, threadIdx.x);
 }
 
-/// Rows of up to 8 * r.lanes elements or, by whole warps, kMaxShortRow. Where: InPlace or Places, which in this
+/// Rows of up to 8 * kLanes elements or, where kLanes is 32, kMaxShortRow. Where: InPlace or Places, which in this
 /// loop, unlike behind it, cost rows that are in place 5 to 12 % (H200, (131072, 257) float16 25.4 us instead of 24.3,
 /// int8 26.8 and 23.9).
-template <bool kWarp, typename Where, typename In, typename Acc, typename Out>
+template <int kLanes, typename Where, typename In, typename Acc, typename Out>
 __global__ void __launch_bounds__(kStagedThreads)
     sum_staged_rows(const __grid_constant__ ShortRows r, const __grid_constant__ Where where) {
   wait_for_stream();
@@ -175,23 +175,21 @@ __global__ void __launch_bounds__(kStagedThreads)
   wait_for_copies();
   __syncthreads();
 
-  const int lanes = kWarp ? kWarpSize : r.lanes;
-  const int lanes_log2 = kWarp ? kLog2<kWarpSize> : r.lanes_log2;
-  constexpr int kChunk = kWarpSize * kStagedElements;
-  constexpr int kChunks = kWarp ? kStagedChunks : 1;
-  const int rows_at_once = kStagedThreads >> lanes_log2;
+  constexpr int kChunk = kLanes * kStagedElements;
+  constexpr int kChunks = kLanes < kWarpSize ? 1 : kStagedChunks;
+  constexpr int kRowsAtOnce = kStagedThreads / kLanes;
   const In* elements = reinterpret_cast<const In*>(reinterpret_cast<const char*>(tile) + skip);
-  for (int row0 = 0; row0 < rows; row0 += rows_at_once) {
-    const int row = row0 + (threadIdx.x >> lanes_log2);
+  for (int row0 = 0; row0 < rows; row0 += kRowsAtOnce) {
+    const int row = row0 + threadIdx.x / kLanes;
     const In* element = elements + row * r.pitch;
     Acc node[kChunks];
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
       node[c] = identity<Acc>();
-      if (c * kChunk < r.n) node[c] = fold_staged<Acc>(element + c * kChunk, r.n - c * kChunk, lanes, row < rows);
+      if (c * kChunk < r.n) node[c] = fold_staged<kLanes, Acc>(element + c * kChunk, r.n - c * kChunk, row < rows);
     }
     const Acc sum = fold_array<kChunks>(node);
-    if ((threadIdx.x & (lanes - 1)) == 0 && row < rows) r.results.store<Out>(where.of(first + row), sum);
+    if (threadIdx.x % kLanes == 0 && row < rows) r.results.store<Out>(where.of(first + row), sum);
   }
 }
 

@@ -86,8 +86,8 @@ class Launcher {
   /// Whether rows are summed in the order of memory, which is not that of the outputs.
   bool has_places() const { return is_run() && l_.problem.kept.dims > 1; }
 
-  /// Threads that sum_block is compiled for, if it takes the plan, which has up to so many: in one run that is one
-  /// output's; otherwise, batched. 0 if it does not.
+  /// Threads that sum_block is compiled for, if it takes the plan: as many as it has, in one run that is one output's;
+  /// otherwise, batched, up to so many. 0 if it does not.
   int block_threads(bool batched) const {
     if (has_places() && !can_permute(p_.loads)) return 0;
     if (!batched) {
@@ -95,7 +95,7 @@ class Launcher {
       const auto is = [this](int threads, int loads) { return p_.threads == threads && p_.loads == loads; };
       const bool one_of =
           is(32, 1) || is(32, 2) || is(128, 1) || is(256, 1) || is(256, 2) || is(256, 4) || is(512, 4) || is(1024, 4);
-      return !one_of ? 0 : p_.threads <= 256 ? 256 : 1024;
+      return one_of ? p_.threads : 0;
     }
     int threads = 0;
     if (is_run()) {
@@ -250,16 +250,15 @@ class Launcher {
   }
 
   cudaError_t small_rows() const {
-    const int loads = std::min(p_.width, 4);
     Instance i = instance_of(Template::small_rows, l_);
-    i.number[0] = static_cast<int16_t>(loads);
-    const Grid grid{ceil_div(l_.problem.outputs, p_.threads / p_.width * loads)};
+    i.number[0] = static_cast<int16_t>(p_.width);
+    const Grid grid{ceil_div(l_.problem.outputs, p_.threads / p_.width * std::min(p_.width, 4))};
     return go_with(i, grid, p_.threads, 0, short_rows(), Places{l_.problem.places});
   }
 
   cudaError_t staged_rows() const {
     Instance i = instance_of(Template::staged_rows, l_);
-    i.number[0] = p_.width == kWarpSize;
+    i.number[0] = static_cast<int16_t>(p_.width);
     i.places = l_.problem.kept.dims > 1;
     const Grid grid{ceil_div(l_.problem.outputs, p_.tiles)};
     if (!i.places) return go_with(i, grid, p_.threads, 0, short_rows(), InPlace{});
@@ -268,16 +267,7 @@ class Launcher {
 
   ShortRows short_rows() const {
     const Problem& p = l_.problem;
-    const bool has_lanes = p_.family != Family::tiny_rows;
-    return {.data = l_.data,
-            .rows = p.outputs,
-            .pitch = p.rows.stride[0],
-            .n = static_cast<int>(p.n),
-            .lanes = has_lanes ? p_.width : 0,
-            .lanes_log2 = has_lanes ? std::countr_zero(static_cast<unsigned>(p_.width)) : 0,
-            .tile_rows = p_.tiles,
-            .prefetching = p_.prefetching,
-            .results = results()};
+    return {l_.data, p.outputs, p.rows.stride[0], static_cast<int>(p.n), p_.tiles, p_.prefetching, results()};
   }
 
   // ---- columns.cuh, narrow_columns.cuh
@@ -304,15 +294,15 @@ class Launcher {
                  .n = static_cast<int>(p.n),
                  .offset = {},
                  .part = p_.loads * p.reduced.stride[0],
-                 .width_log2 = std::countr_zero(static_cast<unsigned>(p_.width)),
                  .anywhere = p_.anywhere,
-                 .side_by_side = p.columns.dims == 1 && p.columns.stride[0] == 1,
                  .order = column_order(p, p_)};
     for (int row = 0; row < p_.loads; ++row) rows.offset[row] = p.reduced.offset_of_large(row);
     const int parts = kWarpSize / p_.width;
     Instance i = instance_of(Template::few_rows, l_);
     i.number[0] = static_cast<int16_t>(p_.vector);
     i.number[1] = static_cast<int16_t>(p_.loads);
+    i.number[2] = static_cast<int16_t>(parts);
+    i.number[3] = p.columns.dims == 1 && p.columns.stride[0] == 1;
     return go_with(i, {ceil_div(rows.order.count * parts, int64_t{p_.threads} * p_.vector)}, p_.threads, 0, rows);
   }
 
