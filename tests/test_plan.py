@@ -46,7 +46,11 @@ def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         ((8, 2**22), 0, "few_rows"),
         ((32, 768), 0, "few_rows"),
         ((64, 768), 0, "few_rows"),
-        ((65, 768), 0, "columns"),
+        ((65, 768), 0, "rows"),  # little data
+        ((172, 768), 0, "columns"),
+        ((65, 7680), 0, "columns"),
+        ((900, 132), 0, "rows"),
+        ((900, 133), 0, "columns"),
         ((8, 2**22), 1, "rows"),
         ((2**22, 8), 0, "narrow_columns"),
         ((2**24, 3), 0, "narrow_columns"),
@@ -285,7 +289,7 @@ def test_elements_a_few_apart_in_more_dimensions_are_rows() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.int8], ids=str)
 def test_rows_are_long_enough_for_a_warp_each(dtype: torch.dtype) -> None:
-    rows = meta(1000, 256, dtype=dtype)[:, ::2]
+    rows = meta(10_000, 256, dtype=dtype)[:, ::2]
     assert plan(rows, 1).family == "rows"
     assert plan(rows[:, 1:], 1).family == "columns"
 
@@ -297,7 +301,7 @@ def test_rows_of_half_a_kib_in_a_run() -> None:
 
 def test_bytes_that_are_not_much_closer_than_outputs_are_columns() -> None:
     for between, family in ((5, "columns"), (6, "rows")):
-        assert plan(meta(200, 300, between, dtype=torch.int8), [0, 2]).family == family
+        assert plan(meta(200, 3000, between, dtype=torch.int8), [0, 2]).family == family
     assert plan(meta(200, 31, 5, dtype=torch.int8), [0, 2]).family == "rows"
 
 
@@ -615,9 +619,38 @@ def test_rows_of_a_permuted_batch() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8], ids=str)
 def test_the_longest_short_rows(dtype: torch.dtype) -> None:
-    for length, family in ((319, "staged_rows"), (321, "rows")):
-        assert plan(meta(700, length, dtype=dtype), 1).family == family
-        assert plan(meta(7, 100, length, dtype=dtype).transpose(0, 1), 2).family == family
+    for outputs, longest in ((700, 320), (2100, 288), (17_000, 288)):
+        for length, family in ((longest - 1, "staged_rows"), (longest + 1, "rows")):
+            assert plan(meta(outputs, length, dtype=dtype), 1).family == family
+            assert plan(meta(outputs // 100, 100, length, dtype=dtype).transpose(0, 1), 2).family == family
+    for outputs, family in ((2999, "staged_rows"), (3001, "rows"), (16_383, "rows"), (16_385, "staged_rows")):
+        assert plan(meta(outputs, 257, dtype=dtype), 1).family == family
+
+
+def test_rows_of_bytes_are_tiny_where_they_are_words() -> None:
+    for n, family in ((2, "staged_rows"), (3, "staged_rows"), (4, "tiny_rows"), (5, "staged_rows"), (8, "tiny_rows")):
+        assert plan(meta(2**20, n, dtype=torch.int8), 1).family == family
+
+
+def test_much_data_in_rows_of_some_words_is_not_tiny() -> None:
+    for rows, family in ((2**17, "tiny_rows"), (2**22, "small_rows")):
+        assert plan(meta(rows, 8), 1).family == family
+    for rows, family in ((2**17, "tiny_rows"), (2**22, "staged_rows")):
+        assert plan(meta(rows, 5), 1).family == family
+    assert plan(meta(2**22, 4), 1).family == "tiny_rows"
+
+
+def test_an_odd_few_of_words_are_single_columns() -> None:
+    for shape, dtype, vector in (
+        ((2**20, 24), torch.float16, 1),
+        ((3_000_017, 24), torch.float16, 8),
+        ((2**20, 32), torch.bfloat16, 0),  # narrow columns
+        ((2**20, 48), torch.float16, 8),
+        ((2**18, 28), torch.float32, 1),
+        ((2**18, 24), torch.float32, 4),
+        ((2**18, 14), torch.float64, 2),
+    ):
+        assert plan(meta(*shape, dtype=dtype), 0).vector == vector
 
 
 def test_tiles_of_any_number_of_lines() -> None:
@@ -1108,7 +1141,7 @@ def test_who_prefetches(shape: tuple[int, ...], dim: int | list[int] | None, pre
         ((2**22, 8), 0, "when_loaded"),  # narrow columns: two blocks for each multiprocessor
         ((2**24, 3), 0, "when_loaded"),  # one, as there is no room for more
         ((2**22, 3), 0, "when_loaded"),
-        ((1024, 8), 0, "when_loaded"),  # a single one
+        ((20, 1024, 8), 1, "when_loaded"),  # a single one each
         ((1_398_100, 8), 0, "when_loaded"),
         ((262_144, 16), 0, "at_end"),  # one, beside which there is room
         ((4_392_960, 8), 0, "at_end"),  # a wave and a little more would be two

@@ -77,18 +77,41 @@ bool takes(Family family, const Problem& p) {
   }
 }
 
-std::optional<Family> short_family(const Problem& p) {
+/// Whether lanes should take rows so short whole, if they can.
+///
+/// Rows of 7 floats would take as many loads a lane: (2^22, 7) 36.5 us, staged 34.3; of much data rows of 5 are so,
+/// too: (2^21, 5) float64 26.2 and 24.8, but (2^17, 5) 2.85 and 2.96. Those of 32 bytes and more are better off with a
+/// lane for each 16 bytes, if they are much data: (2^22, 8) float32 34.9 and 32.2, but (2^17, 8) 2.07 and 2.17. Of
+/// bytes a lane sums too many where they are not a word's: (2^22, 3) int8 33.6 us, staged 19.8; of 4 15.5 and 20.9
+/// (H200).
+bool is_tiny_a_gain(const Problem& p, int multiprocessors) {
+  const int n = static_cast<int>(p.n);
+  if (p.element_size == 1 && (n < 4 || n == 5)) return false;
+  const int loads = whole_rows(n, p.element_size).loads;
+  if (loads >= 7) return false;
+  if (waves_of(p, multiprocessors) < kMoreThanL2) return true;
+  if (loads == 5 && p.element_size >= 4) return false;
+  return n * p.element_size < 32 || !takes(Family::small_rows, p);
+}
+
+/// Whether rows that could be staged are better off with a warp each. 24 elements more than a warp stages at once cost
+/// as much as those: (2^16, 300) float16 18.6 us, by warps 16.7; but of few rows tiles are soon done, (288, 303) 1.79
+/// and 1.98. Of some thousand rows there are more warps than staged tiles keep busy: (4096, 150) float16 3.00 and 2.50,
+/// (4096, 257) 3.00 and 2.59, but (2^16, 150) 12.8 and 16.8 (H200).
+bool are_for_warps(const Problem& p) {
+  constexpr int64_t kMost = kWarpSize * 8 + kWarpSize;
+  return p.n > kMost ? p.outputs >= 2048 : p.n >= 128 && p.outputs >= 3000 && p.outputs <= 16384;
+}
+
+std::optional<Family> short_family(const Problem& p, int multiprocessors) {
   // Where neighbours in memory are none in the result, stores are what takes time, and columns are better at those: of
   // (2000, 5000, 3) float64 with its first dimensions exchanged 210 us, staged 277 (H200).
   if (p.kept.dims > 1 && p.n <= kMaxTinyRow) return std::nullopt;
-  // Rows of 7 would take 7 loads a lane: 36.5 us for (2^22, 7), staged 34.3 (H200).
-  if (takes(Family::tiny_rows, p) && whole_rows(static_cast<int>(p.n), p.element_size).loads < 7) {
-    return Family::tiny_rows;
-  }
+  if (takes(Family::tiny_rows, p) && is_tiny_a_gain(p, multiprocessors)) return Family::tiny_rows;
   if (takes(Family::small_rows, p)) return Family::small_rows;
   const int64_t group = 16 / p.element_size;
   const bool whole = p.n % group == 0 && p.rows.stride[0] % group == 0 && p.misalignment == 0;
-  if (whole || !takes(Family::staged_rows, p)) return std::nullopt;
+  if (whole || !takes(Family::staged_rows, p) || are_for_warps(p)) return std::nullopt;
   return Family::staged_rows;
 }
 
@@ -232,7 +255,7 @@ std::vector<Plan> other_rows(const Problem& p, const Plan& rows) {
 }
 
 std::optional<Plan> plan_short_rows(const Problem& p, int multiprocessors) {
-  const auto family = short_family(p);
+  const auto family = short_family(p, multiprocessors);
   if (!family) return std::nullopt;
   return plan_short(*family, p, multiprocessors);
 }

@@ -99,7 +99,7 @@ Out rounded(Acc x) {
 
 template <typename Acc>
 struct SumOf {
-  static constexpr Operator kOperator = Operator::sum;
+  [[maybe_unused]] static constexpr Operator kOperator = Operator::sum;
   template <typename In>
   static In element(int64_t i) {
     return value<In>(i);
@@ -111,20 +111,20 @@ struct SumOf {
 
 template <typename Acc>
 struct SumOfSquaresOf : SumOf<Acc> {
-  static constexpr Operator kOperator = Operator::sum_of_squares;
+  [[maybe_unused]] static constexpr Operator kOperator = Operator::sum_of_squares;
   static Acc leaf(Acc x) { return x * x; }
 };
 
 template <typename Acc>
 struct NormOf : SumOfSquaresOf<Acc> {
-  static constexpr Operator kOperator = Operator::norm;
+  [[maybe_unused]] static constexpr Operator kOperator = Operator::norm;
   static Acc finish(Acc x) { return std::sqrt(x); }
 };
 
 /// All elements are less than 0, as which one that is missing must not count.
 template <typename Acc>
 struct MaxOf : SumOf<Acc> {
-  static constexpr Operator kOperator = Operator::max;
+  [[maybe_unused]] static constexpr Operator kOperator = Operator::max;
   template <typename In>
   static In element(int64_t i) {
     if constexpr (std::is_integral_v<In>) {
@@ -327,6 +327,9 @@ int main(int argc, char** argv) {
          std::vector<std::pair<int64_t, int64_t>>{{520, 128}, {600, 256}, {40001, 8}, {20001, 32}}) {
       shapes.push_back({1, rows, columns, Over::rows, offset, 1, 0, /*multiprocessors=*/1});
     }
+  }
+  for (const auto [outer, rows, columns] : std::vector<std::array<int, 3>>{{3, 400, 4}, {2, 300, 8}, {4, 240, 5}}) {
+    shapes.push_back({outer, rows, columns, Over::rows, 0, 1, 0, /*multiprocessors=*/1});  // too many for little rows
   }
   for (const int64_t offset : {0, 1, 3}) {  // few chunks in some blocks an output, a warp or a whole block collects
     for (const auto [outer, columns] : std::vector<std::pair<int64_t, int64_t>>{{1, 70001}, {3, 70001}, {1, 140001}}) {
