@@ -35,8 +35,8 @@ struct HalfVectors {
 }  // namespace
 
 namespace sum::avx2 {
-#include "sum/instances_cpu.inc"
 #include "sum/kernels_cpu.inc"
+#include "sum/kernels_cpu_instances.inc"
 }  // namespace sum::avx2
 
 namespace exact::avx2 {

@@ -19,8 +19,8 @@ struct HalfVectors {
 }  // namespace
 
 namespace sum::baseline {
-#include "sum/instances_cpu.inc"
 #include "sum/kernels_cpu.inc"
+#include "sum/kernels_cpu_instances.inc"
 }  // namespace sum::baseline
 
 namespace exact::baseline {

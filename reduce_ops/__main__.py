@@ -22,6 +22,7 @@ from reduce_ops.rungs import LADDER, Rung
 # PyTorch, and what needs it, is imported where it is used: that takes longer than `explain` takes to answer.
 if TYPE_CHECKING:
     import torch
+    from rich.progress import Progress
 
 DTYPES = (
     *("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128"),
@@ -274,16 +275,21 @@ def _size(count: int) -> str:
     return f"{count / 1e6:.1f} MB"
 
 
-def _compile(options: argparse.Namespace) -> int:
+def _progress() -> "Progress":
+    """Return a bar with the number done and the time left, on standard error if that is a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    from reduce_ops import kernels
 
     console = Console(stderr=True)
     columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, disable=not console.is_terminal)
+
+
+def _compile(options: argparse.Namespace) -> int:
+    from reduce_ops import kernels
+
     try:
         architectures = options.arch or kernels.architectures_at_hand()
-        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        with _progress() as progress:
             task = progress.add_task("compiling", total=None)
             compiled = kernels.compile_common(
                 architectures, into=options.into, done=lambda _, total: progress.update(task, advance=1, total=total)
@@ -323,26 +329,30 @@ def _cache(options: argparse.Namespace) -> int:
 
 
 def _tune(options: argparse.Namespace) -> int:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
     from reduce_ops import tune
 
-    console = Console(stderr=True)
-    columns = ("[progress.description]{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    parser: argparse.ArgumentParser = options.parser
+    _check_files(parser, {"--json": options.json})
+    timed: list[tune.Timed] = []
+    failure = ""
     try:
         sums = tune.read_sums(options.shapes) if options.shapes else tune.default_sums()
-        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-            task = progress.add_task("timing", total=len(sums))
-            timed = tune.run(sums, done=lambda count, _: progress.update(task, completed=count))
+        with _progress() as progress:
+            timed.extend(progress.track(tune.run(sums), total=len(sums), description="timing"))
+    except tune.TuneError as error:
+        failure = str(error)
+    except KeyboardInterrupt:
+        failure = f"interrupted after {len(timed)} sums"
+    if timed:  # also of what was done before it failed
+        _print(tune.table(timed))
+        for line in tune.summary(timed):
+            print(line)
         if options.json:
-            tune.write(options.json, timed)
-    except (tune.TuneError, OSError) as error:
-        print(f"tune: {error}", file=sys.stderr)
-        return 2
-    _print(tune.table(timed))
-    for line in tune.summary(timed):
-        print(line)
-    return 0
+            with _writing(parser, "--json"):
+                tune.write(options.json, timed)
+    if failure:
+        print(f"tune: {failure}", file=sys.stderr)
+    return 2 if failure else 0
 
 
 def _verify(options: argparse.Namespace) -> int:

@@ -25,7 +25,14 @@ NOISE = 1.02
 """What a plan must gain over another one to count as faster."""
 REPLAYS = 16
 """Of each plan's graph, two of them to warm up."""
+NUMBERS = ("threads", "width", "vector", "loads", "tiles", "segments", "window")
+"""Of a plan, those that the table tells."""
 FIELDS = ("shape", "dim", "dtype", "strides")
+DTYPES = (
+    *("float32", "float16", "bfloat16", "float64", "complex64", "complex128"),
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "float8_e4m3fn", "float8_e5m2"),
+)
+"""Of which there are random values."""
 
 
 class TuneError(Exception):
@@ -44,11 +51,13 @@ class Sum:
 
 @dataclass(frozen=True)
 class Timed:
-    """One sum, and the seconds of each repeat of each of its plans; the first plan is the one that is chosen."""
+    """One sum and its plans, of which the first is the one that is chosen."""
 
     sum: Sum
     plans: list[dict[str, Any]]
+    """As ``torch.ops.reduce._plans`` has them."""
     seconds: list[list[float]]
+    """Of each plan, of each of its REPLAYS but for two."""
 
     def medians(self) -> list[float]:
         """Return the median seconds of each plan."""
@@ -77,35 +86,55 @@ def read_sums(path: Path) -> list[Sum]:
 
     Raises TuneError with the number of the first line that is something else.
     """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TuneError(f"{path} cannot be read: {error}") from None
     sums = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            fields = json.loads(line)
-            if not isinstance(fields, dict):
-                raise TypeError("it is no JSON object")
-            if unknown := set(fields) - set(FIELDS):
-                raise ValueError(f"{min(unknown)!r} is none of {', '.join(FIELDS)}")
-            one = Sum(**fields)
-            torch.ops.reduce._plans(_empty(one, torch.device("meta")), one.dim, multiprocessors=1)
-        except (ValueError, TypeError, IndexError, RuntimeError) as error:
-            raise TuneError(f"{path}, line {number}: {error}") from None
-        sums.append(one)
+            sums.append(_checked(json.loads(line)))
+        except (ValueError, RuntimeError, IndexError) as error:
+            raise TuneError(f"{path}, line {number}: {str(error).splitlines()[0]}") from None
     if not sums:
         raise TuneError(f"{path} has no line such as {json.dumps({'shape': [64, 1000], 'dim': [1]})}")
     return sums
 
 
-def run(sums: Sequence[Sum], *, done: Callable[[int, int], None] = lambda count, total: None) -> list[Timed]:
-    """Time all plans of each sum, in turns on the same buffers, on the current GPU."""
+def _checked(fields: object) -> Sum:
+    """Return the sum that a line says. Raises ValueError, RuntimeError or IndexError where it says none."""
+    if not isinstance(fields, dict):
+        raise ValueError("it is no JSON object")
+    if unknown := set(fields) - set(FIELDS):
+        raise ValueError(f"{min(unknown)!r} is none of {', '.join(FIELDS)}")
+    for name in ("shape", "dim", "strides"):
+        value = fields.get(name)
+        is_list = isinstance(value, list) and all(type(x) is int for x in value)
+        if not is_list and not (name == "strides" and value is None):
+            raise ValueError(f"{name} is {json.dumps(value)}; accepted are lists of integers")
+    dtype = fields.get("dtype", "float32")
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype is {json.dumps(dtype)}; accepted are {', '.join(DTYPES)}")
+    one = Sum(fields["shape"], fields["dim"], dtype, fields.get("strides"))
+    if torch.ops.reduce._plans(_empty(one, torch.device("meta")), one.dim, multiprocessors=1) == "[]":
+        raise ValueError("it has more elements than one launch covers")
+    return one
+
+
+def run(sums: Sequence[Sum]) -> Iterator[Timed]:
+    """Time all plans of each sum, in turns on the same buffers, on the current GPU; yield each sum when it is done.
+
+    Raises TuneError if there is no GPU, or with the sum that does not fit its memory.
+    """
     if not torch.cuda.is_available():
         raise TuneError("there is no GPU")
-    timed = []
-    for i, one in enumerate(sums):
-        timed.append(_timed(one))
-        done(i + 1, len(sums))
-    return timed
+    for one in sums:
+        try:
+            yield _timed(one)
+        except torch.cuda.OutOfMemoryError:
+            raise TuneError(f"{one.shape} of {one.dtype} does not fit the GPU's memory") from None
 
 
 def _timed(one: Sum) -> Timed:
@@ -115,19 +144,22 @@ def _timed(one: Sum) -> Timed:
     whole = x.as_strided((x.untyped_storage().nbytes() // x.itemsize,), (1,))
     whole.copy_(random_input(whole.numel(), x.dtype, device))
     plans = json.loads(torch.ops.reduce._plans(x, one.dim, multiprocessors=multiprocessors))
+    chosen = json.loads(torch.ops.reduce._plan(x, one.dim, multiprocessors=multiprocessors))
 
     def by(plan: dict[str, Any]) -> Callable[[Tensor], Tensor]:
         text = json.dumps(plan)
         return lambda x: torch.ops.reduce._sum_with_plan(x, one.dim, plan=text, multiprocessors=multiprocessors)
 
-    seconds = measure.device_seconds({str(i): by(plan) for i, plan in enumerate(plans)}, x, REPLAYS)
+    contenders = [by(plan) for plan in plans]
+    if not plans or plans[0] != chosen:  # a copy, or two sums in a row, which no single plan is
+        plans.insert(0, chosen)
+        contenders.insert(0, lambda x: torch.ops.reduce.sum(x, one.dim))
+    seconds = measure.device_seconds({str(i): call for i, call in enumerate(contenders)}, x, REPLAYS)
     return Timed(one, plans, list(seconds.values()))
 
 
 def _empty(one: Sum, device: torch.device) -> Tensor:
-    dtype = getattr(torch, one.dtype, None)
-    if not isinstance(dtype, torch.dtype):
-        raise TypeError(f"dtype is {one.dtype!r}; accepted are names such as float32")
+    dtype: torch.dtype = getattr(torch, one.dtype)
     if one.strides is None:
         return torch.empty(one.shape, dtype=dtype, device=device)
     return torch.empty_strided(one.shape, one.strides, dtype=dtype, device=device)
@@ -151,7 +183,7 @@ def table(timed: Sequence[Timed]) -> Table:
         shape = " x ".join(str(size) for size in t.sum.shape)
         dim = ", ".join(str(d) for d in t.sum.dim)
         row = [shape, dim, t.sum.dtype, str(len(t.plans)), _name(t.plans[0]), f"{chosen * 1e6:.2f}"]
-        result.add_row(*row, _name(t.best()), f"{best * 1e6:.2f}", f"{chosen / best:.3f}")
+        result.add_row(*row, _name(t.best(), t.plans[0]), f"{best * 1e6:.2f}", f"{chosen / best:.3f}")
     return result
 
 
@@ -169,6 +201,11 @@ def summary(timed: Sequence[Timed]) -> Iterator[str]:
         yield f"{count:5} {chosen} -> {best if best != chosen else 'other numbers'}"
 
 
-def _name(plan: dict[str, Any]) -> str:
-    layout = f", {plan['layout']}" if plan["family"] == "rows" else ""
-    return f"{plan['family']}{layout}, {plan['segments']} x {plan['threads']}"
+def _name(plan: dict[str, Any], other: dict[str, Any] | None = None) -> str:
+    """Return the family, or, beside another plan of the same one, what differs."""
+    family = str(plan["family"])
+    layout = f", {plan['layout']}" if family == "rows" else ""
+    differing = [f"{key} {plan[key]}" for key in NUMBERS if other is not None and plan[key] != other[key]]
+    if other is None or family != other["family"]:
+        return family + layout
+    return f"{family}{layout}: {', '.join(differing)}"

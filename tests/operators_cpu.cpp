@@ -25,7 +25,8 @@ struct HalfVectors {
 int runs = 0;
 int wrong = 0;
 
-/// Values of many sizes, so that the order shows; all less than 0, as which one that is missing must not count.
+/// Values of many sizes, so that the order shows; all less than 0, so that a missing one taken as 0 would show as the
+/// largest.
 template <typename In>
 In value(int64_t i) {
   const uint32_t hash = static_cast<uint32_t>(i + 1) * 2654435761u;
@@ -60,7 +61,8 @@ typename Op::Value tree(std::vector<typename Op::Value> x) {
   return x[0];
 }
 
-/// Sizes and strides in elements, the innermost dimension first.
+/// Sizes and strides in elements, the innermost dimension first: of each of `count` sums, which lie `apart` elements
+/// apart.
 struct Shape {
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;

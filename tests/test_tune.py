@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,12 +25,21 @@ def plans(x: torch.Tensor, dim: list[int], multiprocessors: int = 132) -> list[d
     return found
 
 
-def random_view(rng: random.Random, most: int) -> tuple[torch.Tensor, list[int]]:
-    """Return a meta tensor of up to 2**most elements, in some order in memory, and what to sum it over."""
+def random_view(rng: random.Random, most: int, device: str = "meta") -> tuple[torch.Tensor, list[int]]:
+    """Return a tensor of up to 2**most elements, in some order in memory, with gaps or not, and what to sum it over."""
     dtype = rng.choice([torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.float64, torch.complex64])
     dims = rng.randint(1, 4)
     shape = [max(1, int(2 ** rng.uniform(0, most / dims))) for _ in range(dims)]
-    x = torch.empty(shape, dtype=dtype, device="meta").permute(*rng.sample(range(dims), dims))
+    memory = (
+        random_values(math.prod(shape), dtype) if device != "meta" else torch.empty(shape, dtype=dtype, device=device)
+    )
+    x = memory.view(shape).permute(*rng.sample(range(dims), dims))
+    d = rng.randrange(dims)
+    x = x[(slice(None),) * d + (slice(rng.randrange(min(3, x.size(d))), None, rng.choice((1, 1, 2))),)]
+    if rng.randrange(8) == 0:
+        x = x[(slice(None),) * d + (slice(0, 1),)].expand([n if i != d else 5 for i, n in enumerate(x.shape)])
+    if dtype == torch.complex64 and rng.randrange(2) == 0:
+        x = x.conj()
     return x, rng.sample(range(dims), rng.randint(1, dims))
 
 
@@ -48,8 +59,11 @@ def test_the_chosen_plan_comes_first_and_none_twice() -> None:
 
 def test_bad_arguments() -> None:
     x = torch.empty(3, device="meta")
-    with pytest.raises(RuntimeError, match="_plans: multiprocessors is 0; accepted are numbers from 1"):
+    with pytest.raises(RuntimeError, match="_plans: multiprocessors is 0; accepted are 1 to 1048576"):
         torch.ops.reduce._plans(x, multiprocessors=0)
+    for op in (torch.ops.reduce._plans, torch.ops.reduce._plan, torch.ops.reduce._kernels):
+        with pytest.raises(RuntimeError, match="multiprocessors is 4294967296; accepted are 1 to 1048576"):
+            op(x, multiprocessors=2**32)
     with pytest.raises(RuntimeError, match="_plans: self has no elements"):
         torch.ops.reduce._plans(x[:0], multiprocessors=1)
 
@@ -60,14 +74,17 @@ def test_every_legal_plan_has_the_same_bits(seed: int) -> None:
     rng = random.Random(seed)
     multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
     for _ in range(60):
-        like, dim = random_view(rng, 21)
-        x = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype).copy_(
-            random_values(like.numel(), like.dtype).view(like.shape)
-        )
+        x, dim = random_view(rng, 21, "cpu")
         expected = reduce_ops.sum(x, dim)
-        on_gpu = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cuda").copy_(x)
-        for plan in plans(on_gpu, dim, multiprocessors):
-            sums = torch.ops.reduce._sum_with_plan(on_gpu, dim, plan=json.dumps(plan), multiprocessors=multiprocessors)
+        on_gpu = torch.empty(0, dtype=x.dtype, device="cuda").set_(
+            torch.empty(0, dtype=x.dtype).set_(x.untyped_storage()).cuda().untyped_storage(),
+            x.storage_offset(),
+            x.shape,
+            x.stride(),
+        )
+        lazy = on_gpu.conj() if x.is_conj() else on_gpu
+        for plan in plans(lazy.resolve_conj(), dim, multiprocessors):
+            sums = torch.ops.reduce._sum_with_plan(lazy, dim, plan=json.dumps(plan), multiprocessors=multiprocessors)
             assert_same_bits(sums, expected)
 
 
@@ -77,7 +94,7 @@ def test_a_plan_that_is_not_legal_is_refused() -> None:
     plan = plans(x, [1])[0] | {"threads": 96}
     with pytest.raises(RuntimeError, match=r"_sum_with_plan: plan is .*; accepted are the \d+ of _plans"):
         torch.ops.reduce._sum_with_plan(x, 1, plan=json.dumps(plan), multiprocessors=132)
-    with pytest.raises(RuntimeError, match="multiprocessors is 0; accepted are numbers from 1"):
+    with pytest.raises(RuntimeError, match="multiprocessors is 0; accepted are 1 to 1048576"):
         torch.ops.reduce._sum_with_plan(x, 1, plan="{}", multiprocessors=0)
 
 
@@ -94,10 +111,16 @@ def test_a_file_of_shapes(tmp_path: Path) -> None:
     ("line", "what"),
     [
         ('{"shape": [4], "dim": [0], "dtyp": 1}', "'dtyp' is none of shape, dim, dtype, strides"),
-        ('{"shape": [4]}', "'dim'"),
+        ('{"shape": [4]}', "dim is null; accepted are lists of integers"),
+        ('{"shape": [4], "dim": 0}', "dim is 0; accepted are lists of integers"),
+        ('{"shape": 4, "dim": [0]}', "shape is 4; accepted are lists of integers"),
+        ('{"shape": [4.5], "dim": [0]}', "shape is .4.5.; accepted are lists of integers"),
         ('{"shape": [4], "dim": [1]}', "Dimension out of range"),
-        ('{"shape": [4], "dim": [0], "dtype": "floaty"}', "dtype is 'floaty'; accepted are names such as float32"),
+        ('{"shape": [4], "dim": [0], "dtype": "floaty"}', 'dtype is "floaty"; accepted are float32, '),
+        ('{"shape": [4], "dim": [0], "dtype": null}', "dtype is null; accepted are float32, "),
         ('{"shape": [4, 5], "dim": [0], "strides": [1]}', "strid"),
+        ('{"shape": [0], "dim": [0]}', "_plans: self has no elements"),
+        ('{"shape": [35184372088832], "dim": [0], "strides": [0]}', "more elements than one launch covers"),
         ("[4]", "it is no JSON object"),
         ("{", "Expecting"),
     ],
@@ -109,8 +132,18 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, what: str) -> None:
         tune.read_sums(path)
 
 
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"\xff\xfe")
+    (tmp_path / "empty").touch()
+    for name, what in (("text", "cannot be read"), ("none", "cannot be read"), ("empty", "has no line such as")):
+        with pytest.raises(tune.TuneError, match=f"{name} {what}"):
+            tune.read_sums(tmp_path / name)
+
+
 def timed(chosen: str, other: str, *seconds: float) -> tune.Timed:
-    plans = [{"family": f, "layout": "aligned", "segments": 1, "threads": 128} for f in (chosen, other)]
+    numbers = dict.fromkeys(tune.NUMBERS, 1)
+    plans = [{"family": f, "layout": "aligned"} | numbers for f in (chosen, other)]
+    plans[1]["threads"] = 64
     return tune.Timed(tune.Sum([64, 1000], [1]), plans, [[second] * 3 for second in seconds])
 
 
@@ -123,7 +156,32 @@ def test_what_the_choice_costs() -> None:
     lines = list(tune.summary(of))
     assert "3 sums, 6 plans" in lines[0] and " 1.5874 " in lines[0] and "of 2 sums" in lines[0]
     assert [" ".join(line.split()) for line in lines[1:]] == ["1 rows -> boxes", "1 boxes -> other numbers"]
-    assert tune.table(of).row_count == 2
+    table = tune.table(of)
+    assert table.row_count == 2
+    assert list(table.columns[6].cells) == ["boxes", "boxes: threads 64"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, tune.TuneError("too large")])
+def test_what_was_timed_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def run(_: object) -> Iterator[tune.Timed]:
+        yield timed("rows", "boxes", 2e-6, 1e-6)
+        raise error
+
+    monkeypatch.setattr(tune, "run", run)
+    path = tmp_path / "figures.json"
+    assert main(["tune", "--json", str(path)]) == 2
+    output = capsys.readouterr()
+    assert "1 sums, 2 plans" in output.out and len(json.loads(path.read_text())["sums"]) == 1
+    assert output.err in ("tune: interrupted after 1 sums\n", "tune: too large\n")
+
+
+def test_where_figures_cannot_be_written_nothing_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune, "run", lambda _: pytest.fail("it was timed"))
+    for path in (tmp_path, tmp_path / "none" / "figures.json"):
+        with pytest.raises(SystemExit):
+            main(["tune", "--json", str(path)])
 
 
 @pytest.mark.parametrize("name", ["tune.json", "tune.json.gz"])

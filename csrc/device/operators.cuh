@@ -8,9 +8,9 @@
 //   identity()            what a missing element counts as: combine(x, identity()) has the bits of x
 //   finish(value)         what becomes of the last Value before it is rounded
 //
-// and kernels accumulate in Node<Op> (numeric.cuh), whose `+` is combine. So a new operator is one struct here, and a
-// line in sum/instance_cuda.cpp. Kernels that write nodes and those that read them again have Node<Op> as the type of
-// their results or elements: then nothing is mapped and nothing finished.
+// and kernels accumulate in Node<Op> (numeric.cuh), whose `+` is combine. So a new operator is one struct here, an
+// enumerator (sum/instance.h) and its name (sum/instance_cuda.cpp). Kernels that write nodes store Node<Op>; those that
+// read them again have it as the type of their elements, and then map nothing.
 //
 // Every operation is rounded on its own, so that a CPU gets the same bits: kernels are compiled without fused
 // multiply-adds.
@@ -42,7 +42,7 @@ struct Norm : SumOfSquares<T> {
   static __device__ T finish(T sum) { return std::sqrt(sum); }
 };
 
-/// The largest element, or NaN if one is NaN. 0.0 is larger than -0.0.
+/// The largest element, or a NaN, of any bits, if one is NaN. 0.0 is larger than -0.0.
 template <typename T>
 struct Max {
   using Value = T;
@@ -53,8 +53,9 @@ struct Max {
   }
   static __device__ T combine(T left, T right) {
     if constexpr (std::is_floating_point_v<T>) {
-      if (left == right) return 1 / left < 0 ? right : left;  // of zeros the positive one
-      if (!(left < right || right < left)) return left + right;
+      const bool are_zeros = left == 0 && right == 0;  // 0.0 + -0.0 is 0.0
+      const bool are_numbers = left <= right || right < left;
+      if (are_zeros || !are_numbers) return left + right;
     }
     return left < right ? right : left;
   }

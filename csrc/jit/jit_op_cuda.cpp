@@ -16,6 +16,7 @@
 #include "jit/sources.h"
 #include "jit/warn.h"
 #include "ladder/ladder_kernels.h"
+#include "sum/plan_op.h"
 #include "sum/steps.h"
 #include "sum_dtypes.h"
 
@@ -54,7 +55,7 @@ const bool kWarnsThroughPyTorch = [] {
 
 std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef dims,
                                  std::optional<at::ScalarType> dtype, int64_t multiprocessors) {
-  TORCH_CHECK(multiprocessors > 0, "_kernels: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
+  const int of_gpu = sum::checked_multiprocessors("_kernels", multiprocessors);
   TORCH_CHECK(self.numel() > 0, "_kernels: self has no elements");
   std::vector<std::string> names;
   const auto launch = [&names](sum::Launch& l) {
@@ -66,7 +67,7 @@ std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef
   const auto sum_into = [&](const at::Tensor& x, sum::DimSet reduced, at::ScalarType accumulate,
                             const at::Tensor& result) {
     sum::run_steps(x, reduced, accumulate, result,
-                   {static_cast<int>(multiprocessors), empty, [](const at::Tensor&, const at::Tensor&) {}, launch});
+                   {of_gpu, empty, [](const at::Tensor&, const at::Tensor&) {}, launch});
   };
   sum::sum(self, {dims, false, dtype}, sum_into, empty);
   return names;

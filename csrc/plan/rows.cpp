@@ -94,10 +94,12 @@ bool is_tiny_a_gain(const Problem& p, int multiprocessors) {
   return n * p.element_size < 32 || !takes(Family::small_rows, p);
 }
 
-/// Whether rows that could be staged are better off with a warp each. 24 elements more than a warp stages at once cost
-/// as much as those: (2^16, 300) float16 18.6 us, by warps 16.7; but of few rows tiles are soon done, (288, 303) 1.79
-/// and 1.98. Of some thousand rows there are more warps than staged tiles keep busy: (4096, 150) float16 3.00 and 2.50,
-/// (4096, 257) 3.00 and 2.59, but (2^16, 150) 12.8 and 16.8 (H200).
+/// Whether rows that could be staged are better off with a warp each.
+///
+/// A warp folds 256 staged elements at once, and up to 32 more in one step. Beyond these it does all of its work twice:
+/// (2^16, 300) float16 18.6 us, by warps 16.7. But tiles of few rows are soon done: (288, 303) 1.79 and 1.98. Of some
+/// thousand rows there are more warps than staged tiles keep busy: (4096, 150) float16 3.00 and 2.50, (4096, 257) 3.00
+/// and 2.59, but (2^16, 150) 12.8 and 16.8 (H200).
 bool are_for_warps(const Problem& p) {
   constexpr int64_t kMost = kWarpSize * 8 + kWarpSize;
   return p.n > kMost ? p.outputs >= 2048 : p.n >= 128 && p.outputs >= 3000 && p.outputs <= 16384;

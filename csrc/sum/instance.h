@@ -47,16 +47,17 @@ enum class Source : uint8_t {
   strided,
 };
 
-/// What is computed, in the order of kOperators (instance_cuda.cpp; device/operators.cuh).
+/// What is computed, in the order of kOperatorNames (instance_cuda.cpp; device/operators.cuh).
 enum class Operator : uint8_t { sum, sum_of_squares, norm, max };
+inline constexpr int kOperators = 4;
 
-/// A type of an instance, beside those of Type: what the operator combines, as it is.
+/// Instance::in, beside those of Type: elements that an earlier launch left, which the operator combines as they are.
 inline constexpr uint8_t kNode = 0xff;
 
 /// Without a padding byte: two instances are the same if their bytes are.
 struct Instance {
   Template of;
-  uint8_t in, accumulate, out;  // Type, or kNode of `in` and `out`
+  uint8_t in, accumulate, out;  // Type; `in` may be kNode
   Source source = Source::none;
   uint8_t loads = 0;    // of the source
   bool places = false;  // whether outputs lie in another order than rows do

@@ -50,16 +50,13 @@ constexpr std::array kSources = {
 };
 
 /// Of an accumulate type; none for a sum, which accumulates in the type itself.
-constexpr std::array kOperators = {"", "SumOfSquares", "Norm", "Max"};
+constexpr std::array kOperatorNames = {"", "SumOfSquares", "Norm", "Max"};
+static_assert(kOperatorNames.size() == kOperators);
 
 std::string accumulate_name(const Instance& i) {
   const std::string type = name_of(static_cast<Type>(i.accumulate));
   if (i.op == Operator::sum) return type;
-  return std::string("Node<") + kOperators[static_cast<size_t>(i.op)] + "<" + type + ">>";
-}
-
-std::string type_name(const Instance& i, uint8_t type) {
-  return type == kNode ? accumulate_name(i) : name_of(static_cast<Type>(type));
+  return std::string("Node<") + kOperatorNames[static_cast<size_t>(i.op)] + "<" + type + ">>";
 }
 
 void replace(std::string& text, std::string_view word, std::string_view by) {
@@ -74,9 +71,9 @@ jit::Name name_of(const Instance& i) {
   replace(expression, "$source", kSources[static_cast<size_t>(i.source)]);
   replace(expression, "$where", i.places ? "sum::Places" : "sum::InPlace");
   replace(expression, "$loads", std::to_string(i.loads));
-  replace(expression, "$in", type_name(i, i.in));
+  replace(expression, "$in", i.in == kNode ? accumulate_name(i) : name_of(static_cast<Type>(i.in)));
   replace(expression, "$acc", accumulate_name(i));
-  replace(expression, "$out", type_name(i, i.out));
+  replace(expression, "$out", name_of(static_cast<Type>(i.out)));
   for (int n = 0; n < 4; ++n) {
     replace(expression, "$" + std::to_string(n), std::to_string(i.number[n]));
     replace(expression, "?" + std::to_string(n), i.number[n] != 0 ? "true" : "false");

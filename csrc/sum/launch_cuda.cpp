@@ -31,7 +31,6 @@ Instance instance_of(Template of, const Launch& l) {
   Instance i{of, static_cast<uint8_t>(in), static_cast<uint8_t>(accumulate), static_cast<uint8_t>(out)};
   i.op = l.op;
   if (l.of_nodes && l.op != Operator::sum) i.in = kNode;
-  if (l.to_nodes && l.op != Operator::sum) i.out = kNode;
   return i;
 }
 
@@ -243,8 +242,7 @@ class Launcher {
   cudaError_t tiny_rows() const {
     Instance i = instance_of(Template::tiny_rows, l_);
     i.number[0] = static_cast<int16_t>(p_.width);
-    const int items =
-        tiny_items(p_.width, element_size(), i.out == kNode ? accumulate_size() : size_of(static_cast<Type>(i.out)));
+    const int items = tiny_items(p_.width, element_size(), size_of(static_cast<Type>(i.out)));
     const Grid grid{ceil_div(l_.problem.outputs, p_.threads * items * whole_rows(p_.width, element_size()).rows)};
     return go_with(i, grid, p_.threads, 0, short_rows());
   }

@@ -111,9 +111,10 @@ std::string to_json(const Problem& problem, const std::string& family, const Pla
 }
 
 /// The problem of a sum; `op` is who complains.
-Problem problem_of(const char* op, const at::Tensor& self, at::OptionalIntArrayRef dims,
-                   std::optional<at::ScalarType> dtype, int64_t multiprocessors) {
-  TORCH_CHECK(multiprocessors > 0, op, ": multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
+Problem problem_of(const char* op, const at::Tensor& tensor, at::OptionalIntArrayRef dims,
+                   std::optional<at::ScalarType> dtype) {
+  const bool has_no_kernels = tensor.scalar_type() == at::kComplexHalf;
+  const at::Tensor self = has_no_kernels ? tensor.to(at::kComplexFloat) : tensor;
   const at::ScalarType stored = result_dtype("sum", self, dtype);
   const DimSet reduced = reduced_dims(self, dims);
   const auto sizes = result_sizes(self.sizes(), reduced, false);
@@ -128,30 +129,39 @@ Problem problem_of(const char* op, const at::Tensor& self, at::OptionalIntArrayR
 /// The plan as a JSON object. Python takes its fields from there, so this is the only list of them.
 std::string plan(const at::Tensor& self, at::OptionalIntArrayRef dims, std::optional<at::ScalarType> dtype,
                  int64_t multiprocessors) {
-  const Problem problem = problem_of("_plan", self, dims, dtype, multiprocessors);
+  const int of_gpu = checked_multiprocessors("_plan", multiprocessors);
+  const Problem problem = problem_of("_plan", self, dims, dtype);
   if (is_copy(problem)) return to_json(problem, "copy", {});
   if (const int64_t row = row_across_memory(problem); row > 0) {
     // two sums, of rows as columns and of their nodes
     return to_json(problem, "rows_across_memory", {.family = {}, .window = static_cast<int>(row)});
   }
-  const auto plan = make_plan(problem, static_cast<int>(multiprocessors));
+  const auto plan = make_plan(problem, of_gpu);
   TORCH_CHECK(plan, "_plan: self has ", problem.n, " elements for each of ", problem.outputs,
               " results, more than one launch covers");
   return to_json(problem, *plan);
 }
 
-/// All that _sum_with_plan takes, as a JSON array.
+/// All that _sum_with_plan takes, as a JSON array: first that of _plan, unless a call copies or sums in two steps.
 std::string plans(const at::Tensor& self, at::OptionalIntArrayRef dims, std::optional<at::ScalarType> dtype,
                   int64_t multiprocessors) {
-  const Problem problem = problem_of("_plans", self, dims, dtype, multiprocessors);
+  const int of_gpu = checked_multiprocessors("_plans", multiprocessors);
+  const Problem problem = problem_of("_plans", self, dims, dtype);
   std::string text;
-  for (const Plan& plan : candidates(problem, static_cast<int>(multiprocessors))) {
+  for (const Plan& plan : candidates(problem, of_gpu)) {
     text += (text.empty() ? "[" : ",\n ") + to_json(problem, plan);
   }
   return text.empty() ? "[]" : text + "]";
 }
 
 }  // namespace
+
+int checked_multiprocessors(const char* op, int64_t multiprocessors) {
+  constexpr int64_t kMost = 1 << 20;
+  TORCH_CHECK(multiprocessors > 0 && multiprocessors <= kMost, op, ": multiprocessors is ", multiprocessors,
+              "; accepted are 1 to ", kMost);
+  return static_cast<int>(multiprocessors);
+}
 
 std::string to_json(const Problem& problem, const Plan& plan) { return to_json(problem, name_of(plan.family), plan); }
 

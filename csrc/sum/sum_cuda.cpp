@@ -55,29 +55,27 @@ void sum_cuda(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate,
 }
 
 at::Tensor sum_as_on(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
-  TORCH_CHECK(multiprocessors > 0, "_sum_as_on: multiprocessors is ", multiprocessors, "; accepted are numbers from 1");
-  const auto sum_into = [multiprocessors](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate,
-                                          const at::Tensor& result) {
-    sum_by(x, reduced, accumulate, result, static_cast<int>(multiprocessors));
-  };
+  const int of_gpu = checked_multiprocessors("_sum_as_on", multiprocessors);
+  const auto sum_into = [of_gpu](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate,
+                                 const at::Tensor& result) { sum_by(x, reduced, accumulate, result, of_gpu); };
   return sum(self, {dims, false, std::nullopt}, sum_into, empty_cuda);
 }
 
 at::Tensor sum_with_plan(const at::Tensor& self, at::OptionalIntArrayRef dims, const std::string& plan,
                          int64_t multiprocessors) {
-  TORCH_CHECK(multiprocessors > 0, "_sum_with_plan: multiprocessors is ", multiprocessors,
-              "; accepted are numbers from 1");
+  const int of_gpu = checked_multiprocessors("_sum_with_plan", multiprocessors);
   const auto sum_into = [&](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
     Problem p{};
     TORCH_CHECK(describe(x, reduced, accumulate, result, p), "_sum_with_plan: self has more than ", kMaxDims,
                 " dimensions of a kind after merging");
-    const std::vector<Plan> legal = candidates(p, static_cast<int>(multiprocessors));
+    const std::vector<Plan> legal = candidates(p, of_gpu);
     const auto given = std::find_if(legal.begin(), legal.end(), [&](const Plan& l) { return to_json(p, l) == plan; });
     TORCH_CHECK(given != legal.end(), "_sum_with_plan: plan is ", plan, "; accepted are the ", legal.size(),
-                " of _plans(self, dim, multiprocessors=", multiprocessors, ")");
-    sum_by(x, reduced, accumulate, result, static_cast<int>(multiprocessors), &*given);
+                " of _plans(self, dim, multiprocessors=", of_gpu, ")");
+    sum_by(x, reduced, accumulate, result, of_gpu, &*given);
   };
-  return sum(self, {dims, false, std::nullopt}, sum_into, empty_cuda);
+  // Not only when it is summed: a copy without a lazy bit may have other strides, of which other plans are legal.
+  return sum(self.resolve_conj().resolve_neg(), {dims, false, std::nullopt}, sum_into, empty_cuda);
 }
 
 }  // namespace reduce_ops::sum

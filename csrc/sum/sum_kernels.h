@@ -20,8 +20,7 @@ struct Launch {
   Type accumulate;
   Type out;  // `accumulate`, or float16 or bfloat16: `in`, or that of an earlier launch
   Operator op = Operator::sum;
-  bool of_nodes = false;  // the elements are what an earlier launch left, of type `accumulate`
-  bool to_nodes = false;  // the results are for a later launch, of type `accumulate`
+  bool of_nodes = false;  // not of sums: the elements are what an earlier launch left, of type `accumulate`
   const void* data;
   Problem problem;
   Plan plan;

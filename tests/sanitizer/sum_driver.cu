@@ -121,7 +121,7 @@ struct NormOf : SumOfSquaresOf<Acc> {
   static Acc finish(Acc x) { return std::sqrt(x); }
 };
 
-/// All elements are less than 0, as which one that is missing must not count.
+/// All elements are less than 0, so that a missing one taken as 0 would show as the largest.
 template <typename Acc>
 struct MaxOf : SumOf<Acc> {
   [[maybe_unused]] static constexpr Operator kOperator = Operator::max;
@@ -135,6 +135,15 @@ struct MaxOf : SumOf<Acc> {
     }
   }
   static Acc combine(Acc left, Acc right) { return left < right ? right : left; }
+};
+
+/// All elements are -0.0, but for a few that are 0.0.
+struct MaxOfZeros : MaxOf<float> {
+  template <typename In>
+  static In element(int64_t i) {
+    return static_cast<In>(i % 37 == 5 ? 0.0f : -0.0f);
+  }
+  static float combine(float left, float right) { return std::signbit(left) ? right : left; }
 };
 
 /// As docs/order.md defines it.
@@ -492,6 +501,7 @@ int main(int argc, char** argv) {
     }
     if (others && few) {
       count(run<double, double, double, NormOf<double>>(Type::float64, Type::float64, Type::float64, s, slots));
+      count(run<float, float, float, MaxOfZeros>(Type::float32, Type::float32, Type::float32, s, slots));
       count(run<int16_t, int64_t, int64_t, MaxOf<int64_t>>(Type::int16, Type::int64, Type::int64, s, slots));
       count(
           run<__nv_fp8_e4m3, float, float, NormOf<float>>(Type::float8_e4m3fn, Type::float32, Type::float32, s, slots));
