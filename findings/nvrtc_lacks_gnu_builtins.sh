@@ -2,8 +2,8 @@
 # Packages: nvidia-cuda-nvrtc 13.0.88 (NVRTC) and nvidia-cuda-nvcc 13.0.88 (nvcc), both of CUDA 13.0, on a CPU.
 #
 # A good guess: NVRTC and nvcc have the same front end, so that device code that one compiles the other compiles, too,
-# if it includes nothing. A header shared with a GNU host compiler may say `__builtin_huge_val()` for an infinity that is
-# a constant expression, since nvcc takes it in a kernel.
+# if it includes nothing. A header shared with a GNU host compiler may say `__builtin_huge_val()` for an infinity that
+# is a constant expression, since nvcc takes it in a kernel.
 #
 # What happens: NVRTC says that the identifier is undefined. So it does of __builtin_nanf. It has __builtin_isnan and
 # __builtin_bit_cast, though.
