@@ -6,7 +6,6 @@ which one is chosen is a matter of time alone. This tells what the choice costs 
 
 import gzip
 import json
-import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -174,11 +173,15 @@ def write(path: Path, timed: Sequence[Timed]) -> None:
         new.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
+def _slower(timed: Sequence[Timed]) -> list[Timed]:
+    """Return those with a faster plan than the chosen one."""
+    return [t for t in timed if t.chosen_over_best() > NOISE]
+
+
 def table(timed: Sequence[Timed]) -> Table:
     """Return where another plan is faster, the largest gain first."""
-    slower = sorted((t for t in timed if t.chosen_over_best() > NOISE), key=Timed.chosen_over_best, reverse=True)
     result = Table("shape", "dim", "dtype", "plans", "chosen", "us", "fastest", "us", "gain")
-    for t in slower:
+    for t in sorted(_slower(timed), key=Timed.chosen_over_best, reverse=True):
         chosen, best = t.medians()[0], min(t.medians())
         shape = " x ".join(str(size) for size in t.sum.shape)
         dim = ", ".join(str(d) for d in t.sum.dim)
@@ -189,14 +192,14 @@ def table(timed: Sequence[Timed]) -> Table:
 
 def summary(timed: Sequence[Timed]) -> Iterator[str]:
     """Yield what the choice costs in all, and from which family to which one another choice would gain."""
-    ratios = [t.chosen_over_best() for t in timed]
-    slower = [ratio for ratio in ratios if ratio > NOISE]
+    mean = statistics.geometric_mean(t.chosen_over_best() for t in timed)
+    slower = _slower(timed)
     yield (
         f"{len(timed)} sums, {sum(len(t.plans) for t in timed)} plans: the chosen ones take "
-        f"{math.exp(statistics.fmean(map(math.log, ratios))):.4f} of the fastest ones' time (geometric mean); "
+        f"{mean:.4f} of the fastest ones' time (geometric mean); "
         f"of {len(slower)} sums another one is more than {round(100 * (NOISE - 1))} % faster"
     )
-    changes = Counter((t.plans[0]["family"], t.best()["family"]) for t in timed if t.chosen_over_best() > NOISE)
+    changes = Counter((t.plans[0]["family"], t.best()["family"]) for t in slower)
     for (chosen, best), count in changes.most_common():
         yield f"{count:5} {chosen} -> {best if best != chosen else 'other numbers'}"
 

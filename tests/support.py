@@ -173,6 +173,12 @@ def _random_floats(n: int, dtype: torch.dtype, generator: torch.Generator, scale
     return torch.randn(n, dtype=torch.float64, generator=generator).ldexp(exponents).to(dtype)
 
 
+def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The same view of the same storage on a device."""
+    storage = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage()).to(device)
+    return storage.as_strided(x.shape, x.stride(), x.storage_offset())
+
+
 def assert_same_bits(actual: torch.Tensor, expected: torch.Tensor, what: object = "") -> None:
     """Same dtype, shape and bits; any NaN equals any NaN, component by component; -0.0 is not 0.0."""
     assert actual.dtype == expected.dtype, what

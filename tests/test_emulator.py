@@ -37,11 +37,12 @@ def register(kernels: list[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
-    """tests/sanitizer/sum_driver.cu as C++, with the kernels that it takes for such operators."""
+def driver(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> list[str]:
+    """The command that runs tests/sanitizer/sum_driver.cu as C++, with the kernels that it takes for such operators."""
     if cpp_extension.CUDA_HOME is None or shutil.which("g++") is None:
         pytest.skip("no g++, or no CUDA headers")
     folder = tmp_path_factory.mktemp("emulator")
+    arguments = [LARGEST, request.param, EVERY]
     headers = [f"-I{path}" for path in (EMULATOR, CSRC, Path(cpp_extension.CUDA_HOME, "include"))]
     plans = sorted(CSRC.glob("plan/*.cpp"))
     sources = [DRIVER, *plans, CSRC / "sum/launch_cuda.cpp", CSRC / "sum/instance_cuda.cpp", EMULATOR / "emulator.cpp"]
@@ -62,23 +63,20 @@ def driver(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
         # Without a kernel the program tells which ones it needs; its sums are wrong then, which is of no account.
         without = link("without_kernels", objects)
         environment = os.environ | {"EMULATOR_LIST": "1"}
-        listed = subprocess.run(
-            [without, LARGEST, request.param, EVERY], capture_output=True, text=True, check=False, env=environment
-        )
+        listed = subprocess.run([without, *arguments], capture_output=True, text=True, check=False, env=environment)
         kernels = sorted(line for line in listed.stdout.splitlines() if line.startswith("device/"))
         assert len(kernels) > 100
         files = [folder / f"kernels_{i}.cpp" for i in range(2)]
         for i, file in enumerate(files):
             file.write_text(register(kernels[i::2]), encoding="utf-8")
         objects += pool.map(compile_one, files)
-    return link("sum_driver", objects)
+    return [str(link("sum_driver", objects)), *arguments]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("driver", ["sums", "others"], indirect=True)
-def test_every_family_on_a_cpu(driver: Path, request: pytest.FixtureRequest) -> None:
+def test_every_family_on_a_cpu(driver: list[str]) -> None:
     """The bits of the tree, no access outside an allocation, and slots left empty: of up to 5001 elements a sum."""
-    operators = request.node.callspec.params["driver"]
-    done = subprocess.run([driver, LARGEST, operators, EVERY], capture_output=True, text=True, check=False)
+    done = subprocess.run(driver, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     assert ", 0 wrong" in done.stdout

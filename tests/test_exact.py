@@ -20,7 +20,7 @@ import reduce_ops
 from exact_oracle import FORMATS, UNIT, exact_sum, exact_sum_along, exact_sums, round_to, total
 from oracle import canonical_sum
 from reduce_ops import exact_round, exact_state, sum_exact
-from support import COMPLEX, DTYPES, FLOATS, INTEGERS, assert_same_bits, random_values
+from support import COMPLEX, DTYPES, FLOATS, INTEGERS, assert_same_bits, moved, random_values
 
 OPS = torch.ops.reduce
 inf, nan = math.inf, math.nan
@@ -502,12 +502,6 @@ def views(draw: st.DrawFn) -> tuple[torch.Tensor, tuple[int, ...]]:
         at = draw(st.integers(0, x.dim()), "at")
         x = x.unsqueeze(at).expand(*x.shape[:at], draw(st.integers(0, 5), "copies"), *x.shape[at:])
     return x, tuple(draw(st.sets(st.integers(0, max(0, x.dim() - 1))), "dims"))
-
-
-def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """The same view of the same storage on a device."""
-    storage = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage()).to(device)
-    return storage.as_strided(x.shape, x.stride(), x.storage_offset())
 
 
 @settings(max_examples=200)

@@ -25,7 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import oracle
 import reduce_ops
 from oracle import canonical_sum
-from support import COMPLEX, DTYPES, FLOATS, INTEGERS, assert_same_bits, not_dense, plan, random_values
+from support import COMPLEX, DTYPES, FLOATS, INTEGERS, assert_same_bits, moved, not_dense, plan, random_values
 
 # Where a kernel may end to be the best, or a vector, warp, tile, segment or stack to be full.
 LENGTHS = (
@@ -487,12 +487,6 @@ def views(draw: st.DrawFn) -> tuple[torch.Tensor, tuple[int, ...]]:
         x = x.contiguous(memory_format=torch.channels_last)
     dims = draw(st.sets(st.integers(0, max(0, x.dim() - 1))), "dims")
     return x, tuple(draw(st.permutations(sorted(dims)), "order"))
-
-
-def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """The same view of the same storage on a device."""
-    storage = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage()).to(device)
-    return storage.as_strided(x.shape, x.stride(), x.storage_offset())
 
 
 @settings(max_examples=300)

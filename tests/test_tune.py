@@ -15,7 +15,7 @@ import torch
 import reduce_ops
 from reduce_ops import tune
 from reduce_ops.__main__ import main
-from support import assert_same_bits, random_values
+from support import assert_same_bits, moved, random_values
 
 GPU = pytest.mark.gpu
 
@@ -76,12 +76,7 @@ def test_every_legal_plan_has_the_same_bits(seed: int) -> None:
     for _ in range(60):
         x, dim = random_view(rng, 21, "cpu")
         expected = reduce_ops.sum(x, dim)
-        on_gpu = torch.empty(0, dtype=x.dtype, device="cuda").set_(
-            torch.empty(0, dtype=x.dtype).set_(x.untyped_storage()).cuda().untyped_storage(),
-            x.storage_offset(),
-            x.shape,
-            x.stride(),
-        )
+        on_gpu = moved(x, torch.device("cuda"))
         lazy = on_gpu.conj() if x.is_conj() else on_gpu
         for plan in plans(lazy.resolve_conj(), dim, multiprocessors):
             sums = torch.ops.reduce._sum_with_plan(lazy, dim, plan=json.dumps(plan), multiprocessors=multiprocessors)

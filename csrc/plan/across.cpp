@@ -324,13 +324,9 @@ std::optional<Plan> plan_across(const Problem& p, const Lines& lines, bool else_
 
 std::vector<Plan> every_across(const Problem& p, const Lines& lines, int multiprocessors) {
   const bool words = are_words(p) && lines.dim == 1;
-  std::vector<Plan> plans;
-  for (const auto& plan : {plan_lines(p, lines, multiprocessors), plan_tiles(p, lines, multiprocessors),
-                           words ? plan_whole_tiles(p, lines, multiprocessors) : std::nullopt,
-                           words ? plan_word_tiles(p, lines, multiprocessors) : std::nullopt}) {
-    if (plan) plans.push_back(*plan);
-  }
-  return plans;
+  return present({plan_lines(p, lines, multiprocessors), plan_tiles(p, lines, multiprocessors),
+                  words ? plan_whole_tiles(p, lines, multiprocessors) : std::nullopt,
+                  words ? plan_word_tiles(p, lines, multiprocessors) : std::nullopt});
 }
 
 }  // namespace reduce_ops::sum

@@ -1,3 +1,5 @@
+// All plans that are legal, for tests of what no plan may change and for `python -m reduce_ops tune`.
+
 #include <algorithm>
 
 #include "plan/families.h"
@@ -6,9 +8,9 @@ namespace reduce_ops::sum {
 
 std::vector<Plan> candidates(const Problem& p, int multiprocessors) {
   std::vector<Plan> plans;
-  const auto add = [&](const Plan& plan) {
-    const Plan started = with_start(p, plan, multiprocessors);
-    if (std::find(plans.begin(), plans.end(), started) == plans.end()) plans.push_back(started);
+  const auto add = [&](Plan plan) {
+    set_start(p, plan, multiprocessors);
+    if (std::find(plans.begin(), plans.end(), plan) == plans.end()) plans.push_back(plan);
   };
   if (const auto chosen = make_plan(p, multiprocessors)) add(*chosen);
   if (const auto rows = plan_rows(p, multiprocessors)) {

@@ -468,13 +468,9 @@ std::optional<Plan> plan_columns(const Problem& p, int vector, int multiprocesso
 
 std::vector<Plan> every_columns(const Problem& p, int vector, int multiprocessors) {
   const Groups groups{p, vector, multiprocessors, column_rows(p, vector)};
-  std::vector<Plan> plans;
-  for (const auto& plan :
-       {plan_few_rows(p, vector), vector == 1 ? plan_anywhere(p, multiprocessors) : std::nullopt,
-        plan_more_rows(p, vector, multiprocessors), plan_alone(groups), plan_wave(groups), plan_segments(groups)}) {
-    if (plan) plans.push_back(*plan);
-  }
-  return plans;
+  return present({plan_few_rows(p, vector), vector == 1 ? plan_anywhere(p, multiprocessors) : std::nullopt,
+                  plan_more_rows(p, vector, multiprocessors), plan_alone(groups), plan_wave(groups),
+                  plan_segments(groups)});
 }
 
 }  // namespace reduce_ops::sum

@@ -7,13 +7,24 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <vector>
 
 #include "plan/plan.h"
 
 namespace reduce_ops::sum {
 
 inline int64_t ceil_power(int64_t x) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(x))); }
+
+/// Those that there are.
+inline std::vector<Plan> present(std::initializer_list<std::optional<Plan>> plans) {
+  std::vector<Plan> result;
+  for (const auto& plan : plans) {
+    if (plan) result.push_back(*plan);
+  }
+  return result;
+}
 
 /// Bytes of the input.
 inline double bytes_of(const Problem& p) {
@@ -143,10 +154,10 @@ bool beat_lines(const Problem& p, const Plan& rows, const Plan& other, int multi
 /// Plan::prefetching: the blocks that start first or, where that is no gain, none.
 int prefetching(const Problem& p, const Plan& plan, int multiprocessors);
 
-/// The plan with Plan::prefetching and let_next.
-Plan with_start(const Problem& p, Plan plan, int multiprocessors);
-
 /// Plan::let_next.
 LetNext let_next(const Problem& p, const Plan& plan, int multiprocessors);
+
+/// Sets both.
+void set_start(const Problem& p, Plan& plan, int multiprocessors);
 
 }  // namespace reduce_ops::sum

@@ -144,16 +144,10 @@ int64_t row_across_memory(const Problem& p) {
   return crosses && row >= 32 && kept <= kMaxDims && have_room(p, row) ? row : 0;
 }
 
-Plan with_start(const Problem& p, Plan plan, int multiprocessors) {
-  plan.prefetching = prefetching(p, plan, multiprocessors);
-  plan.let_next = let_next(p, plan, multiprocessors);
-  return plan;
-}
-
 std::optional<Plan> make_plan(const Problem& p, int multiprocessors) {
-  const auto plan = plan_kernel(p, multiprocessors);
-  if (!plan) return std::nullopt;
-  return with_start(p, *plan, multiprocessors);
+  auto plan = plan_kernel(p, multiprocessors);
+  if (plan) set_start(p, *plan, multiprocessors);
+  return plan;
 }
 
 }  // namespace reduce_ops::sum

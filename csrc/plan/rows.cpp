@@ -36,6 +36,11 @@ Layout layout_of(const Problem& p) {
   return pitched && !is_wide(p) ? Layout::pitched : Layout::strided;
 }
 
+/// Of an output, by lanes that load 16 bytes or, where they must, an element.
+int64_t loads_of(const Problem& p, Layout layout) {
+  return is_single(layout) ? p.n : ceil_div(p.n, 16 / p.element_size);
+}
+
 /// Tiles a block, for many blocks of such a shape. Times: H200, 512 threads x 8 loads, float32, two blocks a
 /// multiprocessor, 132 of these.
 ///
@@ -62,16 +67,21 @@ int choose_tiles(const Problem& p, Layout layout, int64_t loads, Shape shape, in
   return tiles;
 }
 
+/// Whether rows begin at multiples of 16 bytes and are as many words long.
+bool are_whole_words(const Problem& p) {
+  const int64_t group = 16 / p.element_size;
+  return p.n % group == 0 && p.rows.stride[0] % group == 0 && p.misalignment == 0;
+}
+
 /// Whether a family of short rows takes the problem.
 bool takes(Family family, const Problem& p) {
   if (is_wide(p) || !is_run(p.reduced) || !has_one_pitch(p) || p.n < 2) return false;
   const int64_t pitch = p.rows.stride[0];
-  const int64_t group = 16 / p.element_size;
   switch (family) {
     case Family::tiny_rows:
       return p.kept.dims == 1 && p.n <= kMaxTinyRow && pitch == p.n && p.misalignment == 0 && p.result_aligned;
     case Family::small_rows:
-      return p.n % group == 0 && pitch % group == 0 && p.misalignment == 0 && p.n <= kWarpSize * group;
+      return are_whole_words(p) && p.n <= kWarpSize * (16 / p.element_size);
     default:  // What lies between rows is staged too, so little must.
       return pitch >= p.n && pitch <= p.n + p.n / 4 && pitch * p.element_size <= kTileBytes / 2 && p.n <= kMaxShortRow;
   }
@@ -111,9 +121,7 @@ std::optional<Family> short_family(const Problem& p, int multiprocessors) {
   if (p.kept.dims > 1 && p.n <= kMaxTinyRow) return std::nullopt;
   if (takes(Family::tiny_rows, p) && is_tiny_a_gain(p, multiprocessors)) return Family::tiny_rows;
   if (takes(Family::small_rows, p)) return Family::small_rows;
-  const int64_t group = 16 / p.element_size;
-  const bool whole = p.n % group == 0 && p.rows.stride[0] % group == 0 && p.misalignment == 0;
-  if (whole || !takes(Family::staged_rows, p) || are_for_warps(p)) return std::nullopt;
+  if (!takes(Family::staged_rows, p) || are_whole_words(p) || are_for_warps(p)) return std::nullopt;
   return Family::staged_rows;
 }
 
@@ -140,7 +148,7 @@ Plan plan_short(Family family, const Problem& p, int multiprocessors) {
 
 std::optional<Plan> plan_rows(const Problem& p, int multiprocessors) {
   const Layout layout = layout_of(p);
-  const int64_t loads = is_single(layout) ? p.n : ceil_div(p.n, 16 / p.element_size);  // of a lane, an output
+  const int64_t loads = loads_of(p, layout);
   const auto plan = [&](Shape shape, int64_t tiles, int64_t segments) {
     return Plan{.family = Family::rows,
                 .layout = layout,
@@ -243,7 +251,7 @@ std::optional<Plan> plan_rows(const Problem& p, int multiprocessors) {
 std::vector<Plan> other_rows(const Problem& p, const Plan& rows) {
   std::vector<Plan> others;
   if (rows.segments == 1 || rows.width > 0) return others;
-  const int64_t loads = is_single(rows.layout) ? p.n : ceil_div(p.n, 16 / p.element_size);
+  const int64_t loads = loads_of(p, rows.layout);
   for (const int tiles : {rows.tiles / 2, rows.tiles * 2}) {
     if (tiles < 1 || tiles > kMaxTiles) continue;
     Plan other = rows;

@@ -93,4 +93,9 @@ LetNext let_next(const Problem& p, const Plan& plan, int multiprocessors) {
   }
 }
 
+void set_start(const Problem& p, Plan& plan, int multiprocessors) {
+  plan.prefetching = prefetching(p, plan, multiprocessors);
+  plan.let_next = let_next(p, plan, multiprocessors);
+}
+
 }  // namespace reduce_ops::sum

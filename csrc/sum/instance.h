@@ -49,7 +49,6 @@ enum class Source : uint8_t {
 
 /// What is computed, in the order of kOperatorNames (instance_cuda.cpp; device/operators.cuh).
 enum class Operator : uint8_t { sum, sum_of_squares, norm, max };
-inline constexpr int kOperators = 4;
 
 /// Instance::in, beside those of Type: elements that an earlier launch left, which the operator combines as they are.
 inline constexpr uint8_t kNode = 0xff;

@@ -18,11 +18,14 @@ struct Steps {
   /// Sums of one element each: the elements of the first into the second.
   c10::function_ref<void(const at::Tensor&, const at::Tensor&)> copy;
   c10::function_ref<void(Launch&)> launch;  // which has no slots yet
-  const Plan* plan = nullptr;               // of the first launch, if it is given
 };
 
 /// SumInto in steps. self: neither conjugated nor negated.
 void run_steps(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
                const Steps& steps);
+
+/// The last part of that: by l.plan, a plan of l.problem, which is that of self.
+void run_plan(const at::Tensor& self, at::ScalarType accumulate, const at::Tensor& result, Launch& l,
+              const Steps& steps);
 
 }  // namespace reduce_ops::sum

@@ -1,6 +1,5 @@
 #include <ATen/ops/as_strided.h>
 
-#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -31,28 +30,30 @@ at::Tensor rows_of(const at::Tensor& self, const Problem& p, int64_t row) {
 }  // namespace
 
 void run_steps(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
-               const Steps& given) {
-  Steps steps = given;
-  steps.plan = nullptr;  // of the launches behind the first one
+               const Steps& steps) {
   at::Tensor self = tensor;
   Launch l{};
   if (!describe(self, reduced, accumulate, result, l.problem)) {
     std::tie(self, reduced) = kept_first(self, reduced);
     TORCH_INTERNAL_ASSERT(describe(self, reduced, accumulate, result, l.problem));
   }
-  if (given.plan == nullptr && is_copy(l.problem)) return steps.copy(self.view(result.sizes()), result);
-  const int64_t row = given.plan == nullptr ? row_across_memory(l.problem) : 0;
-  if (row > 0) {
+  if (is_copy(l.problem)) return steps.copy(self.view(result.sizes()), result);
+  if (const int64_t row = row_across_memory(l.problem); row > 0) {
     const at::Tensor rows = rows_of(self, l.problem, row);
     const int64_t kept = l.problem.kept.dims, dims = rows.dim() - 1;
     const at::Tensor nodes = steps.empty(rows.sizes().slice(0, dims), accumulate, self);
     run_steps(rows, dims_from(dims), accumulate, nodes, steps);
     return run_steps(nodes, dims_from(kept), accumulate, result, steps);
   }
-  const auto plan = given.plan != nullptr ? std::optional(*given.plan) : make_plan(l.problem, steps.multiprocessors);
+  const auto plan = make_plan(l.problem, steps.multiprocessors);
   TORCH_CHECK(plan, "sum: self has ", l.problem.n, " elements for each of ", l.problem.outputs,
               " results, more than one launch covers");
   l.plan = *plan;
+  run_plan(self, accumulate, result, l, steps);
+}
+
+void run_plan(const at::Tensor& self, at::ScalarType accumulate, const at::Tensor& result, Launch& l,
+              const Steps& steps) {
   l.in = type_of(self.scalar_type());
   l.accumulate = type_of(accumulate);
   l.out = type_of(result.scalar_type());

@@ -27,9 +27,10 @@ void copy(const at::Tensor& elements, const at::Tensor& result) {
   }
 }
 
-/// SumInto with the plan for a GPU of `multiprocessors`; 0: of this one. plan: of the first launch, if it is given.
-void sum_by(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
-            int multiprocessors, const Plan* plan = nullptr) {
+/// Calls run(tensor, steps), the tensor without a lazy bit: the kernels know none. multiprocessors: of the GPU that is
+/// planned for; 0: of this one.
+template <typename Run>
+void with_steps(const at::Tensor& tensor, int multiprocessors, const Run& run) {
   const c10::cuda::CUDAGuard guard(tensor.device());
   const auto stream = c10::cuda::getCurrentCUDAStream();
   if (multiprocessors == 0) multiprocessors = current_gpu().multiprocessors;
@@ -38,10 +39,15 @@ void sum_by(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate,
     l.slots = slots.get();
     C10_CUDA_CHECK(launch(l, stream));
   };
-  // The kernels know no conjugate or negative bit.
   const bool lazy = tensor.is_conj() || tensor.is_neg();
-  run_steps(lazy ? tensor.resolve_conj().resolve_neg() : tensor, reduced, accumulate, result,
-            {multiprocessors, empty_cuda, copy, launch_step, plan});
+  run(lazy ? tensor.resolve_conj().resolve_neg() : tensor, Steps{multiprocessors, empty_cuda, copy, launch_step});
+}
+
+/// SumInto with the plan for such a GPU.
+void sum_by(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
+            int multiprocessors) {
+  with_steps(tensor, multiprocessors,
+             [&](const at::Tensor& self, const Steps& steps) { run_steps(self, reduced, accumulate, result, steps); });
 }
 
 }  // namespace
@@ -65,17 +71,20 @@ at::Tensor sum_with_plan(const at::Tensor& self, at::OptionalIntArrayRef dims, c
                          int64_t multiprocessors) {
   const int of_gpu = checked_multiprocessors("_sum_with_plan", multiprocessors);
   const auto sum_into = [&](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
-    Problem p{};
-    TORCH_CHECK(describe(x, reduced, accumulate, result, p), "_sum_with_plan: self has more than ", kMaxDims,
-                " dimensions of a kind after merging");
-    const std::vector<Plan> legal = candidates(p, of_gpu);
-    const auto given = std::find_if(legal.begin(), legal.end(), [&](const Plan& l) { return to_json(p, l) == plan; });
-    TORCH_CHECK(given != legal.end(), "_sum_with_plan: plan is ", plan, "; accepted are the ", legal.size(),
-                " of _plans(self, dim, multiprocessors=", of_gpu, ")");
-    sum_by(x, reduced, accumulate, result, of_gpu, &*given);
+    with_steps(x, of_gpu, [&](const at::Tensor& resolved, const Steps& steps) {
+      Launch l{};
+      TORCH_CHECK(describe(resolved, reduced, accumulate, result, l.problem), "_sum_with_plan: self has more than ",
+                  kMaxDims, " dimensions of a kind after merging");
+      const std::vector<Plan> legal = candidates(l.problem, of_gpu);
+      const auto given =
+          std::find_if(legal.begin(), legal.end(), [&](const Plan& p) { return to_json(l.problem, p) == plan; });
+      TORCH_CHECK(given != legal.end(), "_sum_with_plan: plan is ", plan, "; accepted are the ", legal.size(),
+                  " of _plans(self, dim, multiprocessors=", of_gpu, ")");
+      l.plan = *given;
+      run_plan(resolved, accumulate, result, l, steps);
+    });
   };
-  // Not only when it is summed: a copy without a lazy bit may have other strides, of which other plans are legal.
-  return sum(self.resolve_conj().resolve_neg(), {dims, false, std::nullopt}, sum_into, empty_cuda);
+  return sum(self, {dims, false, std::nullopt}, sum_into, empty_cuda);
 }
 
 }  // namespace reduce_ops::sum
