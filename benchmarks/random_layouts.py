@@ -104,12 +104,11 @@ def race(draws: list[Draw], memory: torch.Tensor, *, warm: bool) -> list[Row]:
     for call, elapsed in zip(order, times, strict=True):
         seconds.setdefault(call, []).append(elapsed)
 
-    gpu = torch.cuda.get_device_properties(memory.device) if memory.is_cuda else None
+    gpu = measure.gpu_of(memory.device) if memory.is_cuda else {"multiprocessors": 1}
     rows = []
     for i, (x, drawn) in enumerate(zip(tensors, draws, strict=True)):
         ours, theirs = min(seconds[i, 0]), min(seconds[i, 1])
-        multiprocessors = gpu.multi_processor_count if gpu else 1
-        plan = json.loads(torch.ops.reduce._plan(x, drawn.dim, dtype=drawn.to, multiprocessors=multiprocessors))
+        plan = json.loads(torch.ops.reduce._plan(x, drawn.dim, dtype=drawn.to, **gpu))
         dtype = " to ".join(str(t).removeprefix("torch.") for t in (drawn.dtype, drawn.to) if t is not None)
         kernels = f"rows, {plan['layout']}" if plan["family"] == "rows" else plan["family"]
         rows.append(Row(drawn.shape, drawn.strides, drawn.dim, dtype, kernels, ours, theirs / ours))

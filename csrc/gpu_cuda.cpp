@@ -1,26 +1,47 @@
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
 
 #include <array>
-#include <mutex>
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <string>
 
 #include "gpu.h"
 
 namespace reduce_ops {
+namespace {
+
+int ask(cudaDeviceAttr attribute, int device) {
+  int value = 0;
+  const cudaError_t error = cudaDeviceGetAttribute(&value, attribute, device);
+  if (error == cudaSuccess) return value;
+  cudaGetLastError();
+  throw std::runtime_error("reduce_ops: CUDA does not say what device " + std::to_string(device) +
+                           " is: " + cudaGetErrorString(error));
+}
+
+Gpu gpu_at(int device) {
+  return {.multiprocessors = ask(cudaDevAttrMultiProcessorCount, device),
+          .shared_memory = ask(cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+          .l2_bytes = ask(cudaDevAttrL2CacheSize, device),
+          .architecture =
+              10 * ask(cudaDevAttrComputeCapabilityMajor, device) + ask(cudaDevAttrComputeCapabilityMinor, device)};
+}
+
+}  // namespace
 
 const Gpu& current_gpu() {
-  constexpr int kMaxDevices = 64;
-  static std::array<std::once_flag, kMaxDevices> asked;
-  static std::array<Gpu, kMaxDevices> gpus;
-  const int device = c10::cuda::current_device();
-  TORCH_INTERNAL_ASSERT(device >= 0 && device < kMaxDevices);
-  std::call_once(asked[device], [device] {
-    Gpu& gpu = gpus[device];
-    C10_CUDA_CHECK(cudaDeviceGetAttribute(&gpu.multiprocessors, cudaDevAttrMultiProcessorCount, device));
-    C10_CUDA_CHECK(cudaDeviceGetAttribute(&gpu.shared_memory, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  });
-  return gpus[device];
+  static std::array<std::atomic<const Gpu*>, kMaxDevices> known{};
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess || device >= kMaxDevices) {
+    cudaGetLastError();
+    throw std::runtime_error("reduce_ops: no current CUDA device, or more than 64 of them");
+  }
+  if (const Gpu* gpu = known[device].load(std::memory_order_acquire)) return *gpu;
+  auto asked = std::make_unique<const Gpu>(gpu_at(device));
+  const Gpu* first = nullptr;  // of several threads that ask at once
+  if (known[device].compare_exchange_strong(first, asked.get())) first = asked.release();
+  return *first;
 }
 
 }  // namespace reduce_ops

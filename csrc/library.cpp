@@ -64,11 +64,17 @@ TORCH_LIBRARY(reduce, m) {
       "Tensor(a!)",
       pure);
   m.def("sum.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)", pure);
-  m.def("_plans(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors) -> str");  // JSON
-  m.def("_plan(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors) -> str");   // JSON
+  m.def(
+      "_plans(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors, int? l2_bytes=None) "
+      "-> str");  // JSON
+  m.def(
+      "_plan(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors, int? l2_bytes=None) "
+      "-> str");  // JSON
   m.def("_cpu() -> (str capability, str reads)",
         [] { return std::tuple(std::string(capability(isa())), std::string(name_of(reads_best()))); });
-  m.def("_kernels(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors) -> str[]");
+  m.def(
+      "_kernels(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors, int? l2_bytes=None) "
+      "-> str[]");
   m.def("_exact_kernels() -> str[]");
   m.def("_compile(str kernel, str architecture, str folder) -> (str path, int bytes, bool compiled)");
   m.def("_find_kernel(str kernel, str architecture) -> (str path, int bytes, bool compiled)");
@@ -77,8 +83,9 @@ TORCH_LIBRARY(reduce, m) {
   m.def("_sources() -> str");       // the hash of their sources, which is in the path of each
   m.def("_kernel_counts() -> (int loaded, int compiled)");
   m.def("_ladder_engine(bool always) -> bool");
-  m.def("_sum_with_plan(Tensor self, int[1]? dim=None, *, str plan, int multiprocessors) -> Tensor");
-  m.def("_sum_as_on(Tensor self, int[1]? dim=None, *, int multiprocessors) -> Tensor");
+  m.def(
+      "_sum_with_plan(Tensor self, int[1]? dim=None, *, str plan, int multiprocessors, int? l2_bytes=None) -> Tensor");
+  m.def("_sum_as_on(Tensor self, int[1]? dim=None, *, int multiprocessors, int? l2_bytes=None) -> Tensor");
 
   m.def("sum_exact.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
         pure);

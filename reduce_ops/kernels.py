@@ -26,7 +26,8 @@ DEFAULT_ARCHITECTURES = ("8.0", "9.0", "10.0", "12.0")
 COMMON_DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.bool)
 
 _MULTIPROCESSORS = {"sm_80": 108, "sm_86": 84, "sm_89": 142, "sm_90": 132, "sm_100": 148, "sm_120": 170}
-"""Of the largest GPU of each architecture. A plan, and so which kernels it takes, depends on it."""
+"""Of the largest GPU of each architecture. A plan, and so which kernels it takes, depends on it, and on L2, of which
+each is taken to have as much for a multiprocessor as an H200."""
 
 
 class CompileError(RuntimeError):

@@ -95,6 +95,12 @@ def _graph_times(
     return times
 
 
+def gpu_of(device: torch.device) -> dict[str, int]:
+    """Return what ``torch.ops.reduce._plan`` has to be told of a GPU to plan for it as a sum on it does."""
+    properties = torch.cuda.get_device_properties(device)
+    return {"multiprocessors": properties.multi_processor_count, "l2_bytes": properties.L2_cache_size}
+
+
 def device_seconds(functions: Mapping[str, Function], x: Tensor, replays: int) -> dict[str, list[float]]:
     """Return the device time of one call inside a CUDA graph of many, of each replay but for two to warm up.
 

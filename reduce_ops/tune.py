@@ -138,16 +138,16 @@ def run(sums: Sequence[Sum]) -> Iterator[Timed]:
 
 def _timed(one: Sum) -> Timed:
     device = torch.device("cuda", torch.cuda.current_device())
-    multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+    gpu = measure.gpu_of(device)
     x = _empty(one, device)
     whole = x.as_strided((x.untyped_storage().nbytes() // x.itemsize,), (1,))
     whole.copy_(random_input(whole.numel(), x.dtype, device))
-    plans = json.loads(torch.ops.reduce._plans(x, one.dim, multiprocessors=multiprocessors))
-    chosen = json.loads(torch.ops.reduce._plan(x, one.dim, multiprocessors=multiprocessors))
+    plans = json.loads(torch.ops.reduce._plans(x, one.dim, **gpu))
+    chosen = json.loads(torch.ops.reduce._plan(x, one.dim, **gpu))
 
     def by(plan: dict[str, Any]) -> Callable[[Tensor], Tensor]:
         text = json.dumps(plan)
-        return lambda x: torch.ops.reduce._sum_with_plan(x, one.dim, plan=text, multiprocessors=multiprocessors)
+        return lambda x: torch.ops.reduce._sum_with_plan(x, one.dim, plan=text, **gpu)
 
     contenders = [by(plan) for plan in plans]
     if not plans or plans[0] != chosen:  # a copy, or two sums in a row, which no single plan is

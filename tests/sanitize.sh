@@ -7,7 +7,7 @@ build=build/sanitizer
 mkdir -p "$build"
 
 # The engine, which compiles the kernels that a driver asks for.
-engine=("$build/device_sources.cpp" csrc/early_start_cuda.cpp csrc/jit/{cache,compiler,kernel,warn}_cuda.cpp)
+engine=("$build/device_sources.cpp" csrc/{early_start,gpu}_cuda.cpp csrc/jit/{cache,compiler,kernel,warn}_cuda.cpp)
 python3 csrc/jit/embed.py "${engine[0]}"
 
 # compile DRIVER SOURCE...

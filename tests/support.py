@@ -81,6 +81,8 @@ of floating-point neighbours that begin anywhere."""
 
 H200 = 132
 """Its multiprocessors."""
+H200_L2 = 60 << 20
+"""Its bytes of L2."""
 
 SIZED = tuple((rung, block_size) for rung in LADDER for block_size in rung.block_sizes)
 """Every rung with every block size it takes."""
@@ -140,9 +142,12 @@ def plan(
     dim: int | Sequence[int] | None = None,
     multiprocessors: int = H200,
     dtype: torch.dtype | None = None,
+    l2_bytes: int | None = None,
 ) -> Plan:
-    """The plan of a sum for a GPU of so many multiprocessors."""
-    return Plan(**json.loads(torch.ops.reduce._plan(x, dim, dtype=dtype, multiprocessors=multiprocessors)))
+    """The plan of a sum for a GPU of so many multiprocessors, and of so much L2 or, if None, as much as an H200 has for
+    each of them."""
+    gpu = {"multiprocessors": multiprocessors, "l2_bytes": l2_bytes}
+    return Plan(**json.loads(torch.ops.reduce._plan(x, dim, dtype=dtype, **gpu)))
 
 
 def rows_in_many_dimensions(memory: torch.Tensor, kept: int) -> tuple[torch.Tensor, tuple[int, ...]]:

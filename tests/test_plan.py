@@ -17,6 +17,7 @@ from support import (
     COLUMN_WAVE_GPUS,
     COLUMN_WAVES,
     H200,
+    H200_L2,
     MANY_SINGLE_COLUMNS,
     Plan,
     plan,
@@ -476,7 +477,17 @@ def test_boxes_where_memory_would_be_read_again(
     """If L2 does not hold what is read in between; of little data it holds all."""
     x = torch.empty_strided(shape, strides, dtype=dtype, device="meta")
     assert plan(x, dims).family == "boxes"
-    assert plan(x, dims, multiprocessors=8 * H200).family == otherwise  # with as much more L2
+    assert plan(x, dims, l2_bytes=8 * H200_L2).family == otherwise
+
+
+def test_a_larger_l2() -> None:
+    """It still has what a smaller one has lost when it is read again, in tiny rows as in lines."""
+    tiny = meta(2**21, 5)
+    lines = torch.empty_strided((1576, 5, 73, 52, 2), (37_960, 1, 10, 730, 5), dtype=torch.bfloat16, device="meta")
+    for x, dims, lost, kept in ((tiny, 1, "staged_rows", "tiny_rows"), (lines, None, "boxes", "lines")):
+        assert plan(x, dims).family == lost
+        assert plan(x, dims) == plan(x, dims, l2_bytes=H200_L2)
+        assert plan(x, dims, l2_bytes=4 * H200_L2).family == kept
 
 
 @pytest.mark.parametrize(

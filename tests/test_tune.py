@@ -64,6 +64,8 @@ def test_bad_arguments() -> None:
     for op in (torch.ops.reduce._plans, torch.ops.reduce._plan, torch.ops.reduce._kernels):
         with pytest.raises(RuntimeError, match="multiprocessors is 4294967296; accepted are 1 to 1048576"):
             op(x, multiprocessors=2**32)
+    with pytest.raises(RuntimeError, match="_plans: l2_bytes is -1; accepted are 0 and more"):
+        torch.ops.reduce._plans(x, multiprocessors=1, l2_bytes=-1)
     with pytest.raises(RuntimeError, match="_plans: self has no elements"):
         torch.ops.reduce._plans(x[:0], multiprocessors=1)
 

@@ -54,8 +54,9 @@ const bool kWarnsThroughPyTorch = [] {
 }  // namespace
 
 std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef dims,
-                                 std::optional<at::ScalarType> dtype, int64_t multiprocessors) {
-  const int of_gpu = sum::checked_multiprocessors("_kernels", multiprocessors);
+                                 std::optional<at::ScalarType> dtype, int64_t multiprocessors,
+                                 std::optional<int64_t> l2_bytes) {
+  const Gpu gpu = sum::checked_gpu("_kernels", multiprocessors, l2_bytes);
   TORCH_CHECK(self.numel() > 0, "_kernels: self has no elements");
   std::vector<std::string> names;
   const auto launch = [&names](sum::Launch& l) {
@@ -66,8 +67,7 @@ std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef
   };
   const auto sum_into = [&](const at::Tensor& x, sum::DimSet reduced, at::ScalarType accumulate,
                             const at::Tensor& result) {
-    sum::run_steps(x, reduced, accumulate, result,
-                   {of_gpu, empty, [](const at::Tensor&, const at::Tensor&) {}, launch});
+    sum::run_steps(x, reduced, accumulate, result, {gpu, empty, [](const at::Tensor&, const at::Tensor&) {}, launch});
   };
   sum::sum(self, {dims, false, dtype}, sum_into, empty);
   return names;

@@ -14,6 +14,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "gpu.h"
+
 namespace reduce_ops::jit {
 
 /// A kernel's name: a header of csrc, and what instance of which template of it, seen from namespace reduce_ops.
@@ -21,8 +23,6 @@ struct Name {
   std::string header;
   std::string expression;
 };
-
-constexpr int kMaxDevices = 64;
 
 /// A kernel of a GPU's architecture, loaded. It is never unloaded.
 struct Kernel {
@@ -46,7 +46,7 @@ class Table {
   /// there is no such kernel.
   template <typename NameOf>
   Kernel& get(const Key& key, const NameOf& name) {
-    const LoadedKey loaded{this, key, current_architecture()};
+    const LoadedKey loaded{this, key, current_gpu().architecture};
     // What this thread took last costs neither a lock nor a search.
     thread_local std::array<Recent, 64> recent{};
     Recent& last = recent[Hash()(loaded) % recent.size()];
@@ -88,7 +88,6 @@ class Table {
     return get_slowly(key, name());
   }
 
-  static int current_architecture();
   Kernel& get_slowly(const LoadedKey& key, const Name& name);
 
   const bool waits_;

@@ -146,25 +146,6 @@ cudaError_t allow_shared(Kernel& kernel, const Geometry& g, SharedLimit limit) {
 
 }  // namespace
 
-int Table::current_architecture() {
-  static std::array<std::atomic<int>, kMaxDevices> known{};
-  int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess || device >= kMaxDevices) {
-    cudaGetLastError();
-    throw std::runtime_error("reduce_ops: no current CUDA device, or more than 64 of them");
-  }
-  if (const int architecture = known[device].load(std::memory_order_relaxed)) return architecture;
-  int major = 0, minor = 0;
-  const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  if (error != cudaSuccess || cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != error) {
-    cudaGetLastError();
-    throw std::runtime_error("reduce_ops: CUDA does not say the compute capability of device " +
-                             std::to_string(device));
-  }
-  known[device] = major * 10 + minor;
-  return major * 10 + minor;
-}
-
 Kernel& Table::get_slowly(const LoadedKey& key, const Name& name) {
   Entry* entry = nullptr;
   {

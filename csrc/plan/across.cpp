@@ -24,11 +24,11 @@ bool lines_touch(const Strides& reduced, int dim) {
 }
 
 /// Family::lines, or none if there is no room for the nodes.
-std::optional<Plan> plan_lines(const Problem& p, const Lines& lines, int multiprocessors) {
+std::optional<Plan> plan_lines(const Problem& p, const Lines& lines, const Gpu& gpu) {
   const int loads = line_loads(p.element_size);
   const int64_t all_lines = p.outputs * lines.count;
   if (all_lines >= int64_t{1} << 31) return std::nullopt;
-  const int64_t wave = wave_of_lines(p, multiprocessors);
+  const int64_t wave = wave_of_lines(p, gpu);
   const auto threads = [&](int64_t a_thread) { return all_lines * ceil_div(lines.length, a_thread); };
   // Small windows, as a lane goes on to the end of the last one: a transposed (102147, 517) of float16 takes 53 us with
   // windows of 64, 65 with 128; but long lines of a full sum the next larger ones, for (4097, 4095) 20.7, with 32 22.1.
@@ -122,7 +122,7 @@ std::optional<Plan> stage(const Problem& p, const Lines& lines, Plan plan) {
 
 /// Family::staged_tiles or Family::tiles, or none if lines are too long for shared memory, or for as few nodes as there
 /// is room for.
-std::optional<Plan> plan_tiles(const Problem& p, const Lines& lines, int multiprocessors) {
+std::optional<Plan> plan_tiles(const Problem& p, const Lines& lines, const Gpu& gpu) {
   // Tiles that give a thread some 50 elements, but are no larger than that takes, and smaller where there would be few:
   // (524288, 22), transposed, takes 25 us in tiles of 128 lines by 64 threads or of 256 by 128, 39 of 256 by 64; (7584,
   // 21) bfloat16 7 us in tiles of 64 lines by 256 threads, 19.8 of 256 by 64 (H200).
@@ -130,7 +130,7 @@ std::optional<Plan> plan_tiles(const Problem& p, const Lines& lines, int multipr
   int64_t tile = kMinWindow;
   const auto window = [&] { return std::min<int64_t>(tile, kMaxTileWindow); };
   const auto is_small = [&] { return tile * lines.length * p.element_size < 7600; };
-  const auto are_few = [&] { return p.outputs * ceil_div(lines.count, tile) < int64_t{4} * multiprocessors; };
+  const auto are_few = [&] { return p.outputs * ceil_div(lines.count, tile) < int64_t{4} * gpu.multiprocessors; };
   while (tile < lines.count && is_small() && !are_few()) tile *= 2;
   while (tile < std::max<int64_t>(lines.count, kMaxTileWindow) && !have_room(p, window())) tile *= 2;
   const int64_t at_once = std::min(tile, lines.count);
@@ -152,7 +152,7 @@ std::optional<Plan> plan_tiles(const Problem& p, const Lines& lines, int multipr
 int64_t word_rows(int64_t length) { return std::min<int64_t>(length & -length, kWordLoads); }
 
 /// Family::word_tiles of lines of words, or none if there is no room for the nodes.
-std::optional<Plan> plan_word_tiles(const Problem& p, const Lines& lines, int multiprocessors) {
+std::optional<Plan> plan_word_tiles(const Problem& p, const Lines& lines, const Gpu& gpu) {
   const int64_t rows = word_rows(lines.length);
   constexpr int kMaxRun = 512;              // bytes side by side
   constexpr int64_t kMaxShared = 48 << 10;  // of nodes: more would have to be asked for
@@ -162,7 +162,7 @@ std::optional<Plan> plan_word_tiles(const Problem& p, const Lines& lines, int mu
   const auto fits = [&](int64_t tile) { return tile * lines.length / rows * p.accumulate_size <= kMaxShared; };
   const auto is_small = [&](int64_t tile) {
     return tile * lines.length * p.element_size <= kMostBytes &&
-           p.outputs * ceil_div(lines.count, tile) >= multiprocessors;
+           p.outputs * ceil_div(lines.count, tile) >= gpu.multiprocessors;
   };
   int64_t tile = kPart;
   while (tile * p.element_size < kMaxRun && fits(2 * tile) && (is_small(2 * tile) || !have_room(p, tile * rows))) {
@@ -186,11 +186,11 @@ std::optional<Plan> plan_word_tiles(const Problem& p, const Lines& lines, int mu
 /// as in two launches or by rows in the geometric mean, three of them more than a tenth slower; fewer outputs are 0.9
 /// to 1.0 times as fast, those of 64 to 128 KiB 1.05, larger ones 0.5 to 0.9. Up to 48 KiB 128 threads are better, 1.32
 /// and 1.24 times as fast for 8 bytes an element (H200).
-std::optional<Plan> plan_whole_tiles(const Problem& p, const Lines& lines, int multiprocessors) {
+std::optional<Plan> plan_whole_tiles(const Problem& p, const Lines& lines, const Gpu& gpu) {
   constexpr int64_t kMostBytes = 64 << 10;
   constexpr int64_t kMostOfFewThreads = 48 << 10;
   const int64_t bytes = p.n * p.element_size;
-  if (bytes > kMostBytes || 8 * p.outputs < multiprocessors || p.outputs > kMaxGridX) return std::nullopt;
+  if (bytes > kMostBytes || 8 * p.outputs < gpu.multiprocessors || p.outputs > kMaxGridX) return std::nullopt;
   static_assert(kMostBytes / 2 / 2 <= kWarpSize * kMaxTileWindow);  // nodes of two elements, of two bytes each
   const int columns = 16 / p.element_size;
   const int64_t tile = std::max<int64_t>(kPart, ceil_power(lines.count));
@@ -206,17 +206,17 @@ std::optional<Plan> plan_whole_tiles(const Problem& p, const Lines& lines, int m
 }
 
 /// Tiles of words, or none if lines are not of words, or there are no such plans for them.
-std::optional<Plan> plan_words(const Problem& p, const Lines& lines, int multiprocessors) {
+std::optional<Plan> plan_words(const Problem& p, const Lines& lines, const Gpu& gpu) {
   if (!are_words(p) || lines.dim != 1) return std::nullopt;
-  if (const auto whole = plan_whole_tiles(p, lines, multiprocessors)) return whole;
-  return plan_word_tiles(p, lines, multiprocessors);
+  if (const auto whole = plan_whole_tiles(p, lines, gpu)) return whole;
+  return plan_word_tiles(p, lines, gpu);
 }
 
 /// The longest lines that are better staged than walked along, if either can be. Of 7960 random layouts whose lines
 /// have 25 to 500 elements the 4450 up to here are 1.08 times as fast in the geometric mean, the others 0.965 (H200).
-int64_t longest_staged_line(const Problem& p, int multiprocessors) {
+int64_t longest_staged_line(const Problem& p, const Gpu& gpu) {
   if (p.reduced.dims > 2) return p.element_size >= 8 ? 150 : 72;  // lines turn
-  if (waves_of(p, multiprocessors) >= kManyWaves) return 300;
+  if (waves_of(p, gpu) >= kManyWaves) return 300;
   return p.element_size >= 4 ? 200 : 150;
 }
 
@@ -233,7 +233,7 @@ int64_t longest_window_of_single(const Problem& p, const Lines& lines, bool else
 /// The longest windows with which it is better to walk along lines than to take tiles or, where there are none, rows if
 /// else_rows, and else columns or rows of columns that lie far apart.
 int64_t longest_window(const Problem& p, const Lines& lines, const std::optional<Plan>& tiles, bool else_rows,
-                       int multiprocessors) {
+                       const Gpu& gpu) {
   constexpr auto kAny = int64_t{1} << 31;
   if (!have_tiles(p)) return longest_window_of_single(p, lines, else_rows);
   const bool is_long = lines.length >= (lines.beside ? 8 : kMinWindow);
@@ -241,7 +241,7 @@ int64_t longest_window(const Problem& p, const Lines& lines, const std::optional
   if (lines.beside) return is_long ? std::max<int64_t>(kMinWindow, lines.length) : 0;
   // Windows longer than half a line are loaded up to their ends three times.
   if (tiles->family == Family::staged_tiles) {
-    return lines.length <= longest_staged_line(p, multiprocessors) ? 0 : lines.length / 2;
+    return lines.length <= longest_staged_line(p, gpu) ? 0 : lines.length / 2;
   }
   // Element by element (13, 37485, 86) of float64, held reversed, takes 654 us, along lines 170; but (6, 44981, 3, 80)
   // held (6, 80, 44981, 3), where lines lie side by side and windows are longer, 246 and 428. Where they do not, a
@@ -290,8 +290,8 @@ std::optional<Lines> lines_across(const Problem& p) {
   return lines;
 }
 
-int64_t wave_of_lines(const Problem& p, int multiprocessors) {
-  return int64_t{p.element_size <= 4 ? 768 : 512} * multiprocessors;
+int64_t wave_of_lines(const Problem& p, const Gpu& gpu) {
+  return int64_t{p.element_size <= 4 ? 768 : 512} * gpu.multiprocessors;
 }
 
 /// Whether lines are of words that begin at multiples of 16 bytes, and of an even length that Family::word_tiles is a
@@ -314,19 +314,19 @@ bool are_words(const Problem& p) {
          strides_divide(r, 2, columns) && strides_divide(p.kept, 0, columns);
 }
 
-std::optional<Plan> plan_across(const Problem& p, const Lines& lines, bool else_rows, int multiprocessors) {
-  if (const auto words = plan_words(p, lines, multiprocessors)) return words;
-  const auto tiles = plan_tiles(p, lines, multiprocessors);
-  const auto along = plan_lines(p, lines, multiprocessors);
-  const bool walks = along && along->window <= longest_window(p, lines, tiles, else_rows, multiprocessors);
+std::optional<Plan> plan_across(const Problem& p, const Lines& lines, bool else_rows, const Gpu& gpu) {
+  if (const auto words = plan_words(p, lines, gpu)) return words;
+  const auto tiles = plan_tiles(p, lines, gpu);
+  const auto along = plan_lines(p, lines, gpu);
+  const bool walks = along && along->window <= longest_window(p, lines, tiles, else_rows, gpu);
   return walks ? along : tiles;
 }
 
-std::vector<Plan> every_across(const Problem& p, const Lines& lines, int multiprocessors) {
+std::vector<Plan> every_across(const Problem& p, const Lines& lines, const Gpu& gpu) {
   const bool words = are_words(p) && lines.dim == 1;
-  return present({plan_lines(p, lines, multiprocessors), plan_tiles(p, lines, multiprocessors),
-                  words ? plan_whole_tiles(p, lines, multiprocessors) : std::nullopt,
-                  words ? plan_word_tiles(p, lines, multiprocessors) : std::nullopt});
+  return present({plan_lines(p, lines, gpu), plan_tiles(p, lines, gpu),
+                  words ? plan_whole_tiles(p, lines, gpu) : std::nullopt,
+                  words ? plan_word_tiles(p, lines, gpu) : std::nullopt});
 }
 
 }  // namespace reduce_ops::sum

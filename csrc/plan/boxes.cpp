@@ -225,7 +225,7 @@ int spread(Draft& draft) {
 ///
 /// A box grows from what a warp folds at once, or from all lines. Lines of one dimension less are tried too, in case
 /// those of as many as a table has room for leave none for others.
-std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
+std::optional<Boxed> plan_boxes(const Problem& p, const Gpu& gpu) {
   const int all_dims = p.reduced.dims + p.kept.dims;
   if (!p.ordered || !have_tiles(p)) return std::nullopt;
   if (p.n < 4 * kMinWindow || all_dims > kMaxBoxDims) return std::nullopt;
@@ -239,7 +239,7 @@ std::optional<Boxed> plan_boxes(const Problem& p, int multiprocessors) {
   // then folding: of 2400 random layouts of up to 40 MB 132 are under half of torch.sum's speed then, with five 159,
   // and all 1.02 times as fast; 600 of more 0.97 times (H100). Of little data less, so that there are two boxes for
   // each multiprocessor.
-  const auto share = static_cast<int64_t>(bytes_of(p)) / (2 * multiprocessors);
+  const auto share = static_cast<int64_t>(bytes_of(p)) / (2 * gpu.multiprocessors);
   const int64_t room = std::clamp<int64_t>(share, 8 << 10, (share < 140 << 10 ? 35 : 42) << 10);
   BoxSearch search(room);
   int longest = 0;

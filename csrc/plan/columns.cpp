@@ -114,7 +114,7 @@ int64_t side_by_side(const Problem& p) {
 struct Groups {
   const Problem& p;
   int vector;
-  int multiprocessors;
+  const Gpu& gpu;
   int rows;               // a thread loads
   bool anywhere = false;  // Plan::anywhere: none has neighbours of two runs
   int64_t count = anywhere ? p.outputs / p.columns.size[0].value * ceil_div(p.columns.size[0].value, vector)
@@ -171,7 +171,7 @@ std::optional<Plan> plan_wave(const Groups& g) {
   const bool measured = p.element_size >= 2 && p.element_size <= 8;
   if (single ? !whole_rows || !measured : g.vector * p.element_size < 16) return std::nullopt;
   const int most_threads = single ? kSingleWaveThreads : kWaveThreads;
-  const int64_t places = g.multiprocessors;
+  const int64_t places = g.gpu.multiprocessors;
 
   // Little data, loaded at once: (2048, 1024) takes 4.6 us in 64 blocks of 4 x 128 threads, 5.2 in 256 in segments; but
   // (2000, 260), 17 blocks, 4.1 and 3.8, (1100, 2000), where half of the parts have no rows, 5.7 and 5.5 (H200).
@@ -185,7 +185,7 @@ std::optional<Plan> plan_wave(const Groups& g) {
   // Of much data the plan that takes the fewest bytes: those of the input; of sectors that neighbouring blocks share,
   // if rows begin in the middle of a line; those for which too few are in flight; and what could be read while a last
   // block folds the others' sums. Other plans are better than one that takes many.
-  if (waves_of(p, g.multiprocessors) < 2) return std::nullopt;
+  if (waves_of(p, g.gpu) < 2) return std::nullopt;
   const double bytes = bytes_of(p);
   const bool lines = !single && are_lines(p);
   const int64_t least_width = lines || g.run <= 64 ? 8 : 16;
@@ -245,7 +245,7 @@ bool are_near(const Groups& g) {
 /// (H200).
 std::optional<Plan> plan_few_parts(const Groups& g) {
   constexpr int kThreads = 128;
-  const double blocks = static_cast<double>(g.count) / (kThreads * g.multiprocessors);  // of one part, for each of them
+  const double blocks = static_cast<double>(g.count) / (kThreads * g.gpu.multiprocessors);  // of one part, for each
   const int64_t most_rows = blocks < 2 ? 256 : 512;
   if (blocks < 0.6 || g.p.n > most_rows) return std::nullopt;
   if (blocks >= 2 && g.p.element_size == 4 && g.p.reduced.dims == 1) return std::nullopt;
@@ -280,8 +280,8 @@ std::optional<Plan> plan_alone(const Groups& g) {
     const int64_t blocks = ceil_div(g.count, width);
     const int64_t tiles = ceil_power(ceil_div(n, g.rows * parts));
     const bool full = 4 * n >= 3 * tiles * g.rows * parts;
-    const bool one_load = tiles == 1 && blocks * width * parts <= int64_t{512} * g.multiprocessors;  // of the GPU
-    const int64_t places = int64_t{g.multiprocessors} * (bytes && !short_run && width >= 16 ? 2 : 1);
+    const bool one_load = tiles == 1 && blocks * width * parts <= int64_t{512} * g.gpu.multiprocessors;  // of the GPU
+    const int64_t places = int64_t{g.gpu.multiprocessors} * (bytes && !short_run && width >= 16 ? 2 : 1);
     const bool as_wide_as_lines = are_lines(g.p) || width * g.vector * g.p.element_size >= kLineBytes;
     const bool busy =
         blocks <= places ? 4 * blocks >= 3 * places : as_wide_as_lines && occupancy(blocks, places) >= 0.9;
@@ -291,7 +291,7 @@ std::optional<Plan> plan_alone(const Groups& g) {
   }
   // Nor is there a gain in partners for few columns whose rows a block loads at once: (1024, 64) 3.4 us, 3.5 in
   // segments, while parts folded two at a time; (512, 3072) 3.9 and 4.5, but (344, 4708) 6.8 and 5.3.
-  const bool few = g.count <= int64_t{8} * g.multiprocessors;
+  const bool few = g.count <= int64_t{8} * g.gpu.multiprocessors;
   if (few && g.run >= 4 && n > 16 * g.rows && n <= 64 * g.rows) return g.plan(4, 64, 1, 1);
   return std::nullopt;
 }
@@ -318,7 +318,7 @@ std::optional<Plan> plan_segments(const Groups& g) {
   const int64_t half = g.parts(128, width);
   const bool soon = ceil_div(p.n, g.rows * half) <= at_once(half);
   const bool one_load =
-      p.n <= g.rows * g.parts(256, width) && ceil_div(g.count, width) <= int64_t{2} * g.multiprocessors;
+      p.n <= g.rows * g.parts(256, width) && ceil_div(g.count, width) <= int64_t{2} * g.gpu.multiprocessors;
   const bool small_blocks = many ? g.run >= 32 || soon : g.run > 16 && soon;
   const int64_t threads = !single && small_blocks && !one_load ? 128 : 256;
   const int64_t parts = g.parts(threads, width);
@@ -330,7 +330,7 @@ std::optional<Plan> plan_segments(const Groups& g) {
   // flight, two blocks a multiprocessor, or more where that is less than 64 bytes a thread. But no more segments than
   // the last block can fold soon (39 us instead of 28 for (401408, 64), with 392 instead of 98), or than there are
   // slots for.
-  const int64_t wave = 512 / threads * g.multiprocessors;
+  const int64_t wave = 512 / threads * g.gpu.multiprocessors;
   const int more = std::clamp(64 / (g.rows * p.element_size), 1, 3);
   int64_t tiles = 1;
   const auto segments = [&] { return ceil_div(batches, tiles); };
@@ -342,7 +342,7 @@ std::optional<Plan> plan_segments(const Groups& g) {
     return then >= 2 * wave || occupancy(then, wave) >= occupancy(now, wave);
   };
   while (tiles < g.most_tiles && segments() > 1 && fewer_are_better()) tiles *= 2;
-  const bool fill_gpu = blocks * at_once(parts) >= g.multiprocessors;
+  const bool fill_gpu = blocks * at_once(parts) >= g.gpu.multiprocessors;
   const int64_t most = single ? 16 * parts : !many && fill_gpu ? at_once(parts) : 4 * parts;
   while (tiles < g.most_tiles && !fit(p, segments(), most)) tiles *= 2;
   if (!fit(p, segments(), std::min<int64_t>(kMaxSegmentsAPart * parts, kMaxGridY))) return std::nullopt;
@@ -356,7 +356,7 @@ std::optional<Plan> plan_segments(const Groups& g) {
 bool is_better_than_wave(const Groups& g, const Plan& alone) {
   const int64_t rows = int64_t{alone.threads / alone.width} * alone.loads * alone.tiles;
   return !g.anywhere && are_near(g) && g.p.element_size == 4 && alone.width == 8 && rows == g.p.n &&
-         waves_of(g.p, g.multiprocessors) >= kManyWaves;
+         waves_of(g.p, g.gpu) >= kManyWaves;
 }
 
 std::optional<Plan> plan_groups(const Groups& g) {
@@ -374,9 +374,9 @@ std::optional<Plan> plan_groups(const Groups& g) {
 /// (H200).
 std::optional<Plan> plan_wide(const Groups& g) {
   constexpr int kThreads = 256;
-  const bool many = g.p.columns.stride[0] == 1 && g.run >= 192 && g.count >= int64_t{5} * 32 * g.multiprocessors;
-  if (!many || g.p.n < 70 || chunk_of(g.p) > 0 || waves_of(g.p, g.multiprocessors) < 0.5) return std::nullopt;
-  const int64_t places = int64_t{3} * g.multiprocessors;  // of 66 registers a thread, 72 with what is rounded up
+  const bool many = g.p.columns.stride[0] == 1 && g.run >= 192 && g.count >= int64_t{5} * 32 * g.gpu.multiprocessors;
+  if (!many || g.p.n < 70 || chunk_of(g.p) > 0 || waves_of(g.p, g.gpu) < 0.5) return std::nullopt;
+  const int64_t places = int64_t{3} * g.gpu.multiprocessors;  // of 66 registers a thread, 72 with what is rounded up
   const auto cost = [&](int64_t width) {
     const double shared = 2. * kSectorBytes / static_cast<double>(width * g.p.element_size);
     return (1 + shared) / occupancy(ceil_div(g.count, width), places);
@@ -394,14 +394,14 @@ std::optional<Plan> plan_wide(const Groups& g) {
 /// take longer: (94641, 909) takes 108 us in 348 blocks that load 32 rows at once, 86 with 16. But up to two for each,
 /// or many, gain, in the geometric mean of 44 such shapes 6 % for float32 and 11 % for float16, and lost 3 % at most:
 /// (2^20, 31) 32.9 and 34.8 us, float16 22.0 and 26.1, (5522884, 11) 69 and 91 (H200).
-std::optional<Plan> plan_more_rows(const Problem& p, int vector, int multiprocessors) {
-  const Groups g{p, vector, multiprocessors, most_column_rows(vector, p.element_size)};
+std::optional<Plan> plan_more_rows(const Problem& p, int vector, const Gpu& gpu) {
+  const Groups g{p, vector, gpu, most_column_rows(vector, p.element_size)};
   if (p.reduced.dims > 1 || g.rows == kColumnRows) return std::nullopt;
   if (const auto wide = plan_wide(g)) return wide;
   const auto plan = plan_groups(g);
   if (!plan || plan->tiles == 1) return std::nullopt;
   const int64_t blocks = column_blocks(p, *plan);
-  const bool balanced = blocks <= int64_t{2} * multiprocessors || blocks >= int64_t{5} * multiprocessors;
+  const bool balanced = blocks <= int64_t{2} * gpu.multiprocessors || blocks >= int64_t{5} * gpu.multiprocessors;
   return balanced ? plan : std::nullopt;
 }
 
@@ -423,23 +423,23 @@ int most_parts_anywhere(const Problem& p, const Plan& plan, bool many_blocks) {
 /// matrices and batches of them 1.14 times. Little data is slower (0.86), so are short runs in several segments (0.7),
 /// and 4 and 8 bytes there (0.88 and 0.97); no gain are integers (1.01), and 8 bytes in rows of several dimensions
 /// (H200).
-std::optional<Plan> plan_anywhere(const Problem& p, int multiprocessors) {
+std::optional<Plan> plan_anywhere(const Problem& p, const Gpu& gpu) {
   const bool one_stride = p.reduced.dims == 1;
   const int64_t run = p.columns.size[0].value;
-  const double waves = waves_of(p, multiprocessors);
+  const double waves = waves_of(p, gpu);
   if (!p.ordered || is_wide(p) || p.columns.stride[0] != 1) return std::nullopt;
   if (p.element_size > (one_stride ? 8 : 4) || p.outputs >= int64_t{1} << 30) return std::nullopt;
   if (run < 64 || waves < (one_stride ? 2 : 0.3)) return std::nullopt;
-  const Groups g{p, column_vector(p.element_size), multiprocessors, anywhere_rows(p.element_size, p.reduced.dims),
+  const Groups g{p, column_vector(p.element_size), gpu, anywhere_rows(p.element_size, p.reduced.dims),
                  /*anywhere=*/true};
   const auto plan = plan_groups(g);
   if (!plan) return std::nullopt;
   const int64_t blocks = column_blocks(p, *plan);
-  const bool many_blocks = blocks >= int64_t{2} * multiprocessors;
+  const bool many_blocks = blocks >= int64_t{2} * gpu.multiprocessors;
   if (plan->threads > most_parts_anywhere(p, *plan, many_blocks) * plan->width) return std::nullopt;
   if (plan->segments == 1) return plan;
   const bool long_runs = p.element_size == 2 && static_cast<double>(run) * waves >= 2000;
-  const bool busy = 4 * blocks >= int64_t{3} * multiprocessors;
+  const bool busy = 4 * blocks >= int64_t{3} * gpu.multiprocessors;
   const bool have_slots = plan->segments <= max_slots(p.accumulate_size) / (g.count * g.vector);
   return long_runs && busy && have_slots ? plan : std::nullopt;
 }
@@ -457,20 +457,19 @@ int64_t column_blocks(const Problem& p, const Plan& plan) {
   return ceil_div(ceil_div(p.outputs, plan.vector), plan.width) * plan.segments;
 }
 
-std::optional<Plan> plan_columns(const Problem& p, int vector, int multiprocessors) {
+std::optional<Plan> plan_columns(const Problem& p, int vector, const Gpu& gpu) {
   if (const auto few = plan_few_rows(p, vector)) return few;
   if (vector == 1) {
-    if (const auto anywhere = plan_anywhere(p, multiprocessors)) return anywhere;
+    if (const auto anywhere = plan_anywhere(p, gpu)) return anywhere;
   }
-  if (const auto more = plan_more_rows(p, vector, multiprocessors)) return more;
-  return plan_groups(Groups{p, vector, multiprocessors, column_rows(p, vector)});
+  if (const auto more = plan_more_rows(p, vector, gpu)) return more;
+  return plan_groups(Groups{p, vector, gpu, column_rows(p, vector)});
 }
 
-std::vector<Plan> every_columns(const Problem& p, int vector, int multiprocessors) {
-  const Groups groups{p, vector, multiprocessors, column_rows(p, vector)};
-  return present({plan_few_rows(p, vector), vector == 1 ? plan_anywhere(p, multiprocessors) : std::nullopt,
-                  plan_more_rows(p, vector, multiprocessors), plan_alone(groups), plan_wave(groups),
-                  plan_segments(groups)});
+std::vector<Plan> every_columns(const Problem& p, int vector, const Gpu& gpu) {
+  const Groups groups{p, vector, gpu, column_rows(p, vector)};
+  return present({plan_few_rows(p, vector), vector == 1 ? plan_anywhere(p, gpu) : std::nullopt,
+                  plan_more_rows(p, vector, gpu), plan_alone(groups), plan_wave(groups), plan_segments(groups)});
 }
 
 }  // namespace reduce_ops::sum

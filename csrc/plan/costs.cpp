@@ -72,44 +72,44 @@ double cost_of_rows(const Problem& p, const Plan& plan, double waves) {
   return (plan.segments > 1 && p.reduced.stride[0] == 1 ? 2 : 1) * least_cost(p) / used;
 }
 
-double cost_of_columns(const Problem& p, double waves) {
+double cost_of_columns(const Problem& p, const Gpu& gpu) {
   const Strides& r = p.reduced;
   if (in_memory_order(r) || p.columns.stride[0] == 0) return 0;
   const uint64_t apart = distance(p.columns.stride[0]);
   const bool across = std::any_of(r.stride, r.stride + r.dims, [&](int64_t s) { return distance(s) < apart; });
   // Each lane reads sectors of its own, of which smaller elements are in L1 when the order comes back to them: 63
   // layouts of 8 bytes 1.14 times as fast by boxes, 82 of less 0.94 (H100).
-  if (across) return p.element_size >= 8 ? (waves < kMoreThanL2 ? 4.5 : 3.9) * least_cost(p) : 0;
+  if (across) return p.element_size >= 8 ? (exceeds_l2(p, gpu) ? 3.9 : 4.5) * least_cost(p) : 0;
   // Pieces of all columns, of which the sectors around are gone when the order comes to the next one, if there is more
   // than L2 holds: 116 layouts 1.05 times as fast by boxes, 20 of them no longer under half of torch.sum's speed
   // (H100).
-  if (p.columns.dims > 1 || waves < kMoreThanL2) return 0;
+  if (p.columns.dims > 1 || !exceeds_l2(p, gpu)) return 0;
   const int64_t piece = p.columns.size[0].value * std::abs(p.columns.stride[0]) * p.element_size;
   return 208. / static_cast<double>(std::max<int64_t>(piece, 2 * kSectorBytes)) * least_cost(p);
 }
 
 /// How a plan of rows, lines or columns comes along the elements.
-Visits visits_of(const Problem& p, const Plan& plan, const std::optional<Lines>& lines, int multiprocessors) {
+Visits visits_of(const Problem& p, const Plan& plan, const std::optional<Lines>& lines, const Gpu& gpu) {
   Visits visits;
   const auto outputs = static_cast<double>(p.outputs);
   const auto segments = static_cast<double>(plan.segments);
   if (plan.family == Family::lines) {
     const int64_t stretch = std::min<int64_t>(plan.tiles, lines->length);
     const int64_t all = p.outputs * lines->count * ceil_div(lines->length, stretch);
-    const auto walkers = static_cast<double>(std::min(all, wave_of_lines(p, multiprocessors)));
+    const auto walkers = static_cast<double>(std::min(all, wave_of_lines(p, gpu)));
     Strides every_line;
     lines_of_all(p, lines->dim, every_line);
     visits.add_walkers(in_order_of_memory(every_line), 1, static_cast<double>(stretch), walkers);
     visits.add_walks(p.reduced, lines->dim, static_cast<double>(stretch), walkers);
   } else if (plan.family == Family::columns) {
-    const double columns = std::min(outputs, std::max(1., 128. * multiprocessors * plan.vector / segments));
+    const double columns = std::min(outputs, std::max(1., 128. * gpu.multiprocessors * plan.vector / segments));
     visits.add_walkers(p.columns, 1, static_cast<double>(p.n), columns);
     visits.add_walks(p.reduced, p.reduced.dims, std::ceil(static_cast<double>(p.n) / segments), segments * columns);
   } else {
     const int per_load = is_single(plan.layout) ? 1 : 16 / p.element_size;
     const double of_block = static_cast<double>(plan.threads) * plan.loads * per_load * plan.tiles;
     const double stretch = std::min(of_block, static_cast<double>(p.n));
-    const double walkers = std::min(outputs * segments, static_cast<double>(wave_of(plan.threads, multiprocessors)));
+    const double walkers = std::min(outputs * segments, static_cast<double>(wave_of(plan.threads, gpu)));
     visits.add_walks(p.reduced, p.reduced.dims, stretch, walkers);
     visits.add_walkers(p.kept, segments, stretch, walkers);
   }
@@ -117,17 +117,17 @@ Visits visits_of(const Problem& p, const Plan& plan, const std::optional<Lines>&
 }
 
 /// Bytes from memory for each byte of an element where many of them are read again, and 0 where they are not.
-double read_again(const Problem& p, const Plan& plan, const std::optional<Lines>& lines, int multiprocessors) {
-  constexpr double kL2Bytes = 144 << 10;  // of what a multiprocessor's share holds, what is sure to be there still
+double read_again(const Problem& p, const Plan& plan, const std::optional<Lines>& lines, const Gpu& gpu) {
+  constexpr double kSure = 0.309375;  // of L2, what is sure to be there still: 18.5625 of an H200's 60 MiB
   constexpr double kMany = 1.5;
-  const Visits visits = visits_of(p, plan, lines, multiprocessors);
-  const double bytes = visits.bytes_from_memory(p.element_size, kL2Bytes * multiprocessors);
+  const Visits visits = visits_of(p, plan, lines, gpu);
+  const double bytes = visits.bytes_from_memory(p.element_size, kSure * static_cast<double>(gpu.l2_bytes));
   return bytes < kMany * visits.bytes_from_memory(p.element_size, HUGE_VAL) ? 0 : bytes;
 }
 
 /// The cost where much is read from memory again, and 0 where it is not.
-double cost_of_rereading(const Problem& p, const Plan& plan, const std::optional<Lines>& lines, int multiprocessors) {
-  const double bytes = read_again(p, plan, lines, multiprocessors);
+double cost_of_rereading(const Problem& p, const Plan& plan, const std::optional<Lines>& lines, const Gpu& gpu) {
+  const double bytes = read_again(p, plan, lines, gpu);
   if (bytes == 0) return 0;
   if (plan.family == Family::lines) {
     return (9 * p.element_size * bytes + 18) * loads_along_lines(plan, *lines);
@@ -138,12 +138,12 @@ double cost_of_rereading(const Problem& p, const Plan& plan, const std::optional
 
 /// Fitted to random layouts of 1 to 256 MiB: lines, tiles and single elements, most of them within a third (H200), and
 /// for the rest how dear a box may be (H100).
-double cost_of(const Problem& p, const Plan& plan, const std::optional<Lines>& lines, int multiprocessors) {
+double cost_of(const Problem& p, const Plan& plan, const std::optional<Lines>& lines, const Gpu& gpu) {
   constexpr double kLeastWaves = 1. / 16;  // about a MiB; less takes as long either way
-  const double waves = waves_of(p, multiprocessors);
+  const double waves = waves_of(p, gpu);
   if (waves < kLeastWaves) return 0;
   const auto or_rereading = [&](double cost) {
-    return waves < kMoreThanL2 ? cost : std::max(cost, cost_of_rereading(p, plan, lines, multiprocessors));
+    return exceeds_l2(p, gpu) ? std::max(cost, cost_of_rereading(p, plan, lines, gpu)) : cost;
   };
   switch (plan.family) {
     case Family::lines:
@@ -154,7 +154,7 @@ double cost_of(const Problem& p, const Plan& plan, const std::optional<Lines>& l
     case Family::rows:
       return or_rereading(cost_of_rows(p, plan, waves));
     case Family::columns:
-      return or_rereading(cost_of_columns(p, waves));
+      return or_rereading(cost_of_columns(p, gpu));
     default:
       return 0;
   }
@@ -167,12 +167,12 @@ double cost_of(const Problem& p, const Plan& plan, const std::optional<Lines>& l
 /// and what is read again, give boxes to one random layout in 240 more, 1.15 times as fast in the geometric mean, one
 /// in ten of them more than 10 % slower: of 4517 such layouts 303 were under half of torch.sum's speed, now 24 (H100).
 std::optional<Plan> plan_boxes_instead(const Problem& p, const Plan& plan, const std::optional<Lines>& lines,
-                                       int multiprocessors) {
-  const double waves = waves_of(p, multiprocessors);
-  const double margin = waves < kMoreThanL2 ? 1.5 : waves < 6 ? 1.3 : plan.family == Family::rows ? 1.2 : 1.1;
-  const double cost = cost_of(p, plan, lines, multiprocessors);
+                                       const Gpu& gpu) {
+  const double waves = waves_of(p, gpu);
+  const double margin = !exceeds_l2(p, gpu) ? 1.5 : waves < 6 ? 1.3 : plan.family == Family::rows ? 1.2 : 1.1;
+  const double cost = cost_of(p, plan, lines, gpu);
   if (cost < margin * least_cost(p)) return std::nullopt;
-  const auto boxes = plan_boxes(p, multiprocessors);
+  const auto boxes = plan_boxes(p, gpu);
   if (!boxes || margin * boxes->cost > cost) return std::nullopt;
   return boxes->plan;
 }
@@ -186,13 +186,13 @@ std::optional<Plan> plan_boxes_instead(const Problem& p, const Plan& plan, const
 /// ways: 12,513 have other plans for it, 1.30 times as fast in the geometric mean, 402 of them more than a tenth
 /// slower; 187 were under half of torch.sum's speed, now 39. So have 1382 layouts of sums that convert, 1.21 times as
 /// fast; complex128 was not timed (H200).
-bool beat_lines(const Problem& p, const Plan& rows, const Plan& other, int multiprocessors) {
+bool beat_lines(const Problem& p, const Plan& rows, const Plan& other, const Gpu& gpu) {
   if (is_wide(p) || !is_single(rows.layout)) return false;
-  const double waves = waves_of(p, multiprocessors);
+  const double waves = waves_of(p, gpu);
   const bool little = waves < 0.5;
-  const bool much = waves >= kMoreThanL2;
+  const bool much = exceeds_l2(p, gpu);
   const bool pitched = rows.layout == Layout::pitched;
-  const bool again = read_again(p, rows, std::nullopt, multiprocessors) > 0;
+  const bool again = read_again(p, rows, std::nullopt, gpu) > 0;
   constexpr int64_t kShort = 16;  // elements of a line, below which a warp turns too often
   const int64_t step = std::abs(p.reduced.stride[0]);
   const int64_t length = p.reduced.size[0].value;

@@ -33,7 +33,7 @@ bool are_narrow(const Problem& p, int64_t columns, int64_t rows, int64_t matrice
          rows * columns * p.element_size % 16 == 0;
 }
 
-std::optional<Plan> plan_narrow_columns(const Problem& p, int multiprocessors) {
+std::optional<Plan> plan_narrow_columns(const Problem& p, const Gpu& gpu) {
   if (!are_narrow_columns(p)) return std::nullopt;
   const int columns = static_cast<int>(p.rows.size[0].value);
   const int64_t matrices = p.outputs / columns;
@@ -41,13 +41,13 @@ std::optional<Plan> plan_narrow_columns(const Problem& p, int multiprocessors) {
   const int64_t chunk = narrow_chunk(columns, p.element_size);
   // Small blocks where there are many, for their barriers then overlap: (500, 1500, 12) takes 11.5 us with 4 warps for
   // each matrix, 16.6 with 16 (H200).
-  const int most_warps = matrices >= 2 * multiprocessors ? 4 : matrices >= multiprocessors ? 8 : kNarrowWarps;
+  const int most_warps = matrices >= 2 * gpu.multiprocessors ? 4 : matrices >= gpu.multiprocessors ? 8 : kNarrowWarps;
   const auto warps = std::min<int64_t>(most_warps, ceil_power(ceil_div(p.n, chunk)));
   const int64_t chunks = ceil_div(p.n, warps * chunk);  // of a warp
   int64_t tiles = 1;
   const auto segments = [&] { return ceil_div(chunks, tiles); };
   const auto blocks = [&](int64_t t) { return matrices * ceil_div(chunks, t); };
-  const auto fewer_do = [&] { return blocks(2 * tiles) >= 0.95 * multiprocessors; };
+  const auto fewer_do = [&] { return blocks(2 * tiles) >= 0.95 * gpu.multiprocessors; };
   while (tiles < kMaxNarrowBatches && segments() > 1 && fewer_do()) tiles *= 2;
   const bool large_and_cut = warps == kNarrowWarps && segments() > 1;
   const int room = narrow_blocks(columns, p.element_size);
@@ -57,10 +57,10 @@ std::optional<Plan> plan_narrow_columns(const Problem& p, int multiprocessors) {
     // float16 8 % less in the geometric mean than with at least 126 of them, and none longer. But not down to one tile
     // each, where it is the segments that take time: (1529173, 12) float16 17.4 us in 374 of one, 15.6 in 187 of two
     // (H200).
-    const auto turns = [&](int64_t t) { return ceil_div(blocks(t), multiprocessors) * std::min(t, chunks); };
+    const auto turns = [&](int64_t t) { return ceil_div(blocks(t), gpu.multiprocessors) * std::min(t, chunks); };
     int64_t best = std::min<int64_t>(2 * tiles, kMaxNarrowBatches);
     const int64_t least = std::min<int64_t>(tiles, 2);
-    for (int64_t t = best / 2; t >= least && blocks(t) <= int64_t{4} * multiprocessors; t /= 2) {
+    for (int64_t t = best / 2; t >= least && blocks(t) <= int64_t{4} * gpu.multiprocessors; t /= 2) {
       if (turns(t) < turns(best)) best = t;
     }
     tiles = best;
@@ -70,7 +70,7 @@ std::optional<Plan> plan_narrow_columns(const Problem& p, int multiprocessors) {
     // of 33.3 and, behind a kernel of others, 34.0 and 34.7, (5870080, 8) 44.6 and 49.0; but (73819750, 8), in 282
     // segments instead of 141, would take 77.9 instead of 74.1, (262144, 32), in 256 of two tiles, 13.2 instead of 12.5
     // (H200).
-    const int64_t wave = int64_t{room} * multiprocessors;
+    const int64_t wave = int64_t{room} * gpu.multiprocessors;
     const int64_t halves = blocks(tiles / 2);
     const bool little_to_fold = columns <= 8 && p.accumulate_size == 4;
     if ((tiles >= 8 || little_to_fold) && (halves <= wave || 5 * halves >= 6 * wave)) tiles /= 2;

@@ -42,58 +42,58 @@ bool are_far_columns(const Problem& p) {
 /// us instead of 4.2, (84, 153) 1.8 and 2.7. Of 24 random sums of up to 512 KiB all are faster, 1.5 times in the
 /// geometric mean; of 12 of up to 1 MiB four are slower. So are blocks of 1024 threads, if a multiprocessor gets two of
 /// them: (1032, 209) bfloat16 takes 4.4 us instead of 3.2 (H200).
-std::optional<Plan> plan_rows_of_little(const Problem& p, const Plan& columns, int multiprocessors) {
+std::optional<Plan> plan_rows_of_little(const Problem& p, const Plan& columns, const Gpu& gpu) {
   constexpr double kLittle = 512 << 10;
   if (columns.family == Family::few_rows || bytes_of(p) > kLittle) return std::nullopt;
-  const auto rows = plan_rows(p, multiprocessors);
+  const auto rows = plan_rows(p, gpu);
   if (!rows || rows->segments > 1 || (rows->layout != Layout::pitched && rows->layout != Layout::runs)) {
     return std::nullopt;
   }
-  return p.outputs * rows->threads <= int64_t{1024} * multiprocessors ? rows : std::nullopt;
+  return p.outputs * rows->threads <= int64_t{1024} * gpu.multiprocessors ? rows : std::nullopt;
 }
 
 /// Columns that a thread takes: 16 bytes of neighbours if all rows allow that, but not if an odd few threads would then
 /// lie side by side, of which a warp's lanes read in pieces of lines. (2^20, 24) float16 over dimension 0 takes 25.1
 /// us, one column a thread 18.2; (2^18, 56) 18.4 and 12.6; (2^18, 28) float32 12.6 and 10.9. Of much data that hides,
 /// and loads are fewer: (3000017, 24) float16 50.7 and 71.4. Of 8 bytes it is no gain (H200).
-int columns_a_thread(const Problem& p, int multiprocessors) {
+int columns_a_thread(const Problem& p, const Gpu& gpu) {
   const int vector = column_vector(p.element_size);
   if (!fits_vector(p, vector)) return 1;
   const int64_t side_by_side = p.outputs / vector;
   const bool odd = p.columns.dims == 1 && side_by_side % 2 == 1 && side_by_side >= 3 && side_by_side <= 9;
-  return odd && vector >= 4 && p.element_size > 1 && waves_of(p, multiprocessors) < 7 ? 1 : vector;
+  return odd && vector >= 4 && p.element_size > 1 && waves_of(p, gpu) < 7 ? 1 : vector;
 }
 
 /// The plan but for Plan::prefetching and let_next.
-std::optional<Plan> plan_kernel(const Problem& p, int multiprocessors) {
+std::optional<Plan> plan_kernel(const Problem& p, const Gpu& gpu) {
   if (p.outputs > 1) {
-    if (const auto rows = plan_short_rows(p, multiprocessors)) return rows;
-    if (const auto narrow = plan_narrow_columns(p, multiprocessors)) {
-      return plan_rows_of_little(p, *narrow, multiprocessors).value_or(*narrow);
+    if (const auto rows = plan_short_rows(p, gpu)) return rows;
+    if (const auto narrow = plan_narrow_columns(p, gpu)) {
+      return plan_rows_of_little(p, *narrow, gpu).value_or(*narrow);
     }
   }
   std::optional<Plan> rows;
-  if (p.outputs == 1 || are_rows(p)) rows = plan_rows(p, multiprocessors);
+  if (p.outputs == 1 || are_rows(p)) rows = plan_rows(p, gpu);
   const auto lines = lines_across(p);
   std::optional<Plan> plan;
   if (lines) {
-    plan = plan_across(p, *lines, rows.has_value(), multiprocessors);
+    plan = plan_across(p, *lines, rows.has_value(), gpu);
     if (plan && plan->window == 0) return plan;  // in one launch, which rows do not beat
   }
   if (!plan) plan = rows;
   if (plan) {
-    const Plan other = plan_boxes_instead(p, *plan, lines, multiprocessors).value_or(*plan);
+    const Plan other = plan_boxes_instead(p, *plan, lines, gpu).value_or(*plan);
     const bool has_rival = rows && other.family != Family::rows;
-    return has_rival && beat_lines(p, *rows, other, multiprocessors) ? *rows : other;
+    return has_rival && beat_lines(p, *rows, other, gpu) ? *rows : other;
   }
   if (lines && are_far_columns(p)) {
-    if (const auto far = plan_rows(p, multiprocessors)) return far;
+    if (const auto far = plan_rows(p, gpu)) return far;
   }
-  auto columns = plan_columns(p, columns_a_thread(p, multiprocessors), multiprocessors);
-  if (!columns) columns = plan_columns(p, 1, multiprocessors);  // which takes 2^35 elements at least
+  auto columns = plan_columns(p, columns_a_thread(p, gpu), gpu);
+  if (!columns) columns = plan_columns(p, 1, gpu);  // which takes 2^35 elements at least
   if (!columns) return std::nullopt;
-  if (const auto rows_of_little = plan_rows_of_little(p, *columns, multiprocessors)) return rows_of_little;
-  return plan_boxes_instead(p, *columns, std::nullopt, multiprocessors).value_or(*columns);
+  if (const auto rows_of_little = plan_rows_of_little(p, *columns, gpu)) return rows_of_little;
+  return plan_boxes_instead(p, *columns, std::nullopt, gpu).value_or(*columns);
 }
 
 /// Whether the order goes down columns that fill memory without a gap, as the channels of images in channels_last, and
@@ -144,9 +144,9 @@ int64_t row_across_memory(const Problem& p) {
   return crosses && row >= 32 && kept <= kMaxDims && have_room(p, row) ? row : 0;
 }
 
-std::optional<Plan> make_plan(const Problem& p, int multiprocessors) {
-  auto plan = plan_kernel(p, multiprocessors);
-  if (plan) set_start(p, *plan, multiprocessors);
+std::optional<Plan> make_plan(const Problem& p, const Gpu& gpu) {
+  auto plan = plan_kernel(p, gpu);
+  if (plan) set_start(p, *plan, gpu);
   return plan;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/tuning.cuh"
+#include "gpu.h"
 #include "sum/strides.h"
 
 namespace reduce_ops::sum {
@@ -136,11 +137,10 @@ inline bool is_copy(const Problem& p) { return p.n == 1 && !is_run(p.kept); }
 int64_t row_across_memory(const Problem& problem);
 
 /// Plans the kernel of a sum with outputs > 0 and n > 0, or none for more elements than one launch covers.
-/// multiprocessors: of the GPU.
-std::optional<Plan> make_plan(const Problem& problem, int multiprocessors);
+std::optional<Plan> make_plan(const Problem& problem, const Gpu& gpu);
 
 /// All plans that are known to be legal: make_plan's, if there is one, then others, of every family that takes the
 /// problem and, of rows in several blocks, with other numbers of tiles.
-std::vector<Plan> candidates(const Problem& problem, int multiprocessors);
+std::vector<Plan> candidates(const Problem& problem, const Gpu& gpu);
 
 }  // namespace reduce_ops::sum

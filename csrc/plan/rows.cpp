@@ -48,9 +48,9 @@ int64_t loads_of(const Problem& p, Layout layout) {
 /// wave is best where there is one (62.0 us at 2^26 with 256 blocks of 16 tiles, 62.8 with 512 of 8), below it two
 /// (11.75 us at 2^23 with 512 blocks of 1 tile, 11.97 with 256 of 2), and otherwise some thousand small blocks. So too
 /// for several aligned outputs: (32, 2^20) over dimension 1 takes 32.45 us in 2048 blocks of 1 tile, 32.9 in 256 of 8.
-int choose_tiles(const Problem& p, Layout layout, int64_t loads, Shape shape, int multiprocessors) {
+int choose_tiles(const Problem& p, Layout layout, int64_t loads, Shape shape, const Gpu& gpu) {
   const int64_t tile = int64_t{shape.threads} * shape.loads;
-  const int64_t wave = wave_of(shape.threads, multiprocessors);
+  const int64_t wave = wave_of(shape.threads, gpu);
   const auto blocks = [&](int64_t tiles) { return p.outputs * ceil_div(loads, tile * tiles); };
   const auto full_waves = [&](int64_t tiles) { return occupancy(blocks(tiles), wave) >= 0.9; };
   int tiles = 1;
@@ -94,12 +94,12 @@ bool takes(Family family, const Problem& p) {
 /// lane for each 16 bytes, if they are much data: (2^22, 8) float32 34.9 and 32.2, but (2^17, 8) 2.07 and 2.17. Of
 /// bytes a lane sums too many where they are not a word's: (2^22, 3) int8 33.6 us, staged 19.8; of 4 15.5 and 20.9
 /// (H200).
-bool is_tiny_a_gain(const Problem& p, int multiprocessors) {
+bool is_tiny_a_gain(const Problem& p, const Gpu& gpu) {
   const int n = static_cast<int>(p.n);
   if (p.element_size == 1 && (n < 4 || n == 5)) return false;
   const int loads = whole_rows(n, p.element_size).loads;
   if (loads >= 7) return false;
-  if (waves_of(p, multiprocessors) < kMoreThanL2) return true;
+  if (!exceeds_l2(p, gpu)) return true;
   if (loads == 5 && p.element_size >= 4) return false;
   return n * p.element_size < 32 || !takes(Family::small_rows, p);
 }
@@ -115,17 +115,17 @@ bool are_for_warps(const Problem& p) {
   return p.n > kMost ? p.outputs >= 2048 : p.n >= 128 && p.outputs >= 3000 && p.outputs <= 16384;
 }
 
-std::optional<Family> short_family(const Problem& p, int multiprocessors) {
+std::optional<Family> short_family(const Problem& p, const Gpu& gpu) {
   // Where neighbours in memory are none in the result, stores are what takes time, and columns are better at those: of
   // (2000, 5000, 3) float64 with its first dimensions exchanged 210 us, staged 277 (H200).
   if (p.kept.dims > 1 && p.n <= kMaxTinyRow) return std::nullopt;
-  if (takes(Family::tiny_rows, p) && is_tiny_a_gain(p, multiprocessors)) return Family::tiny_rows;
+  if (takes(Family::tiny_rows, p) && is_tiny_a_gain(p, gpu)) return Family::tiny_rows;
   if (takes(Family::small_rows, p)) return Family::small_rows;
   if (!takes(Family::staged_rows, p) || are_whole_words(p) || are_for_warps(p)) return std::nullopt;
   return Family::staged_rows;
 }
 
-Plan plan_short(Family family, const Problem& p, int multiprocessors) {
+Plan plan_short(Family family, const Problem& p, const Gpu& gpu) {
   Plan plan{.family = family, .threads = 256, .tiles = 1, .segments = 1};
   if (family == Family::tiny_rows) {
     plan.width = static_cast<int>(p.n);
@@ -138,7 +138,7 @@ Plan plan_short(Family family, const Problem& p, int multiprocessors) {
     // them, in steps of what a block sums at once: (2315, 146) bfloat16 2.1 us with 4 rows a block, 5.1 with 41 (H200).
     const int64_t room = (kTileBytes - kLineBytes) / (p.rows.stride[0] * p.element_size);
     const int64_t at_once = kStagedThreads / plan.width;
-    const int64_t share = ceil_div(p.outputs, int64_t{2048 / kStagedThreads} * multiprocessors);
+    const int64_t share = ceil_div(p.outputs, int64_t{2048 / kStagedThreads} * gpu.multiprocessors);
     plan.tiles = static_cast<int>(std::min(room, ceil_div(share, at_once) * at_once));
   }
   return plan;
@@ -146,7 +146,7 @@ Plan plan_short(Family family, const Problem& p, int multiprocessors) {
 
 }  // namespace
 
-std::optional<Plan> plan_rows(const Problem& p, int multiprocessors) {
+std::optional<Plan> plan_rows(const Problem& p, const Gpu& gpu) {
   const Layout layout = layout_of(p);
   const int64_t loads = loads_of(p, layout);
   const auto plan = [&](Shape shape, int64_t tiles, int64_t segments) {
@@ -163,8 +163,8 @@ std::optional<Plan> plan_rows(const Problem& p, int multiprocessors) {
     return warps;
   };
   const bool every_shape = layout == Layout::aligned || layout == Layout::shifted;
-  const bool many = p.outputs >= 2 * multiprocessors - 2 * multiprocessors / 16;      // a block each fills the GPU
-  const bool by_warps = many && p.outputs <= kMaxGridX * (kWarpThreads / kWarpSize);  // a grid has no more blocks
+  const bool many = p.outputs >= 2 * gpu.multiprocessors - 2 * gpu.multiprocessors / 16;  // a block each fills the GPU
+  const bool by_warps = many && p.outputs <= kMaxGridX * (kWarpThreads / kWarpSize);      // a grid has no more blocks
   const Shape grid{grid_threads(layout), grid_loads(layout, p.accumulate_size)};
   if (p.outputs > 1 && every_shape) {
     const auto has_kernels = [&](int u) { return p.kept.dims == 1 || can_permute(u); };
@@ -238,7 +238,7 @@ std::optional<Plan> plan_rows(const Problem& p, int multiprocessors) {
   // Of few channels small blocks, so that their last wave is short: (64, 3, 224, 224) 11.7 us in 2352 of (256, 4), 12.2
   // in 588 of (512, 8) (H200).
   const Shape shape = layout == Layout::runs && p.outputs > 1 ? Shape{256, 4} : grid;
-  int tiles = choose_tiles(p, layout, loads, shape, multiprocessors);
+  int tiles = choose_tiles(p, layout, loads, shape, gpu);
   if (tiles > kMaxTiles) return std::nullopt;
   const auto blocks = [&] { return ceil_div(loads, int64_t{shape.threads} * shape.loads * tiles); };
   // Of many blocks the last one has nothing to add up: it takes what others publish while these still load. 2^29
@@ -264,16 +264,16 @@ std::vector<Plan> other_rows(const Problem& p, const Plan& rows) {
   return others;
 }
 
-std::optional<Plan> plan_short_rows(const Problem& p, int multiprocessors) {
-  const auto family = short_family(p, multiprocessors);
+std::optional<Plan> plan_short_rows(const Problem& p, const Gpu& gpu) {
+  const auto family = short_family(p, gpu);
   if (!family) return std::nullopt;
-  return plan_short(*family, p, multiprocessors);
+  return plan_short(*family, p, gpu);
 }
 
-std::vector<Plan> every_short_rows(const Problem& p, int multiprocessors) {
+std::vector<Plan> every_short_rows(const Problem& p, const Gpu& gpu) {
   std::vector<Plan> plans;
   for (const Family family : {Family::tiny_rows, Family::small_rows, Family::staged_rows}) {
-    if (takes(family, p)) plans.push_back(plan_short(family, p, multiprocessors));
+    if (takes(family, p)) plans.push_back(plan_short(family, p, gpu));
   }
   return plans;
 }

@@ -18,9 +18,9 @@ namespace reduce_ops::sum {
 /// multiprocessors free, which would take two blocks of the next sum, (699051, 48) 36.2 us and with prefetches 43.3, or
 /// little is read, in pieces of lines, (100, 1000, 100) over 1 12.2 and 13.5. Staged rows and few rows do not: (131072,
 /// 257) float16 25.4 and 24.5, (8, 2^22) bfloat16 over dimension 0 19.7 and 18.8.
-int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
-  const double waves = waves_of(p, multiprocessors);
-  const auto wave = static_cast<int>(wave_of(plan.threads, multiprocessors));
+int prefetching(const Problem& p, const Plan& plan, const Gpu& gpu) {
+  const double waves = waves_of(p, gpu);
+  const auto wave = static_cast<int>(wave_of(plan.threads, gpu));
   switch (plan.family) {
     case Family::rows: {
       if (is_by_element(plan.layout)) return 0;
@@ -36,10 +36,10 @@ int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
       return waves >= 2 && narrow_columns_prefetch(plan.width, p.element_size) ? wave : 0;
     case Family::columns: {
       const bool can = p.reduced.dims == 1 && columns_prefetch(plan.vector, p.element_size);
-      const bool wave_gains = 10 * column_blocks(p, plan) >= 9 * multiprocessors && (are_lines(p) || waves >= 3);
+      const bool wave_gains = 10 * column_blocks(p, plan) >= 9 * gpu.multiprocessors && (are_lines(p) || waves >= 3);
       const bool gain = plan.threads > 256 ? wave_gains : p.n >= 512;
       const bool much = waves >= kManyWaves && (plan.threads > 256 || plan.segments > 1);
-      return can && gain && waves >= 2 && !much ? multiprocessors : 0;
+      return can && gain && waves >= 2 && !much ? gpu.multiprocessors : 0;
     }
     default:
       return 0;
@@ -56,14 +56,14 @@ int prefetching(const Problem& p, const Plan& plan, int multiprocessors) {
 /// and 2.5; but (32768, 1001), of 16 tiles in 256 blocks, 38.7 and 35.7, (47, 156, 576) over 1, of two tiles, 7.7 and
 /// 6.8). Blocks of bytes fill nothing: they work rather than wait ((261, 11244, 64) int8 over 1 71.9 and 65.6). Behind
 /// it makes no difference to a kernel of others (H200).
-LetNext let_next(const Problem& p, const Plan& plan, int multiprocessors) {
+LetNext let_next(const Problem& p, const Plan& plan, const Gpu& gpu) {
   // Whether so many blocks take at least a share of the room of all multiprocessors, which have it for so many threads.
   const auto take = [&](double share, int64_t blocks, int room) {
-    return static_cast<double>(blocks * plan.threads) >= share * room * multiprocessors;
+    return static_cast<double>(blocks * plan.threads) >= share * room * gpu.multiprocessors;
   };
   const auto fill = [&](int64_t blocks, int room) { return p.element_size > 1 && take(0.95, blocks, room); };
   const auto are_one_each = [&](int64_t blocks) {
-    return blocks <= multiprocessors && 10 * blocks >= 9 * multiprocessors;
+    return blocks <= gpu.multiprocessors && 10 * blocks >= 9 * gpu.multiprocessors;
   };
   switch (plan.family) {
     case Family::rows: {
@@ -81,9 +81,9 @@ LetNext let_next(const Problem& p, const Plan& plan, int multiprocessors) {
     }
     case Family::columns: {
       const int64_t blocks = column_blocks(p, plan);
-      const bool much = waves_of(p, multiprocessors) >= kManyWaves;
-      if (blocks <= multiprocessors && plan.prefetching > 0) return LetNext::at_start;
-      if (!much && (are_one_each(blocks) || 2 * blocks <= multiprocessors)) return LetNext::at_start;
+      const bool much = waves_of(p, gpu) >= kManyWaves;
+      if (blocks <= gpu.multiprocessors && plan.prefetching > 0) return LetNext::at_start;
+      if (!much && (are_one_each(blocks) || 2 * blocks <= gpu.multiprocessors)) return LetNext::at_start;
       const bool soon_done = plan.tiles == 1 || (plan.tiles == 2 && plan.segments > 1);
       const bool loaded = soon_done || fill(blocks, plan.vector > 1 ? 512 : 1024);
       return plan.threads <= 256 && loaded ? LetNext::when_loaded : LetNext::at_end;
@@ -93,9 +93,9 @@ LetNext let_next(const Problem& p, const Plan& plan, int multiprocessors) {
   }
 }
 
-void set_start(const Problem& p, Plan& plan, int multiprocessors) {
-  plan.prefetching = prefetching(p, plan, multiprocessors);
-  plan.let_next = let_next(p, plan, multiprocessors);
+void set_start(const Problem& p, Plan& plan, const Gpu& gpu) {
+  plan.prefetching = prefetching(p, plan, gpu);
+  plan.let_next = let_next(p, plan, gpu);
 }
 
 }  // namespace reduce_ops::sum

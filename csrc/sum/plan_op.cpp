@@ -128,15 +128,15 @@ Problem problem_of(const char* op, const at::Tensor& tensor, at::OptionalIntArra
 
 /// The plan as a JSON object. Python takes its fields from there, so this is the only list of them.
 std::string plan(const at::Tensor& self, at::OptionalIntArrayRef dims, std::optional<at::ScalarType> dtype,
-                 int64_t multiprocessors) {
-  const int of_gpu = checked_multiprocessors("_plan", multiprocessors);
+                 int64_t multiprocessors, std::optional<int64_t> l2_bytes) {
+  const Gpu gpu = checked_gpu("_plan", multiprocessors, l2_bytes);
   const Problem problem = problem_of("_plan", self, dims, dtype);
   if (is_copy(problem)) return to_json(problem, "copy", {});
   if (const int64_t row = row_across_memory(problem); row > 0) {
     // two sums, of rows as columns and of their nodes
     return to_json(problem, "rows_across_memory", {.family = {}, .window = static_cast<int>(row)});
   }
-  const auto plan = make_plan(problem, of_gpu);
+  const auto plan = make_plan(problem, gpu);
   TORCH_CHECK(plan, "_plan: self has ", problem.n, " elements for each of ", problem.outputs,
               " results, more than one launch covers");
   return to_json(problem, *plan);
@@ -144,11 +144,11 @@ std::string plan(const at::Tensor& self, at::OptionalIntArrayRef dims, std::opti
 
 /// All that _sum_with_plan takes, as a JSON array: first that of _plan, unless a call copies or sums in two steps.
 std::string plans(const at::Tensor& self, at::OptionalIntArrayRef dims, std::optional<at::ScalarType> dtype,
-                  int64_t multiprocessors) {
-  const int of_gpu = checked_multiprocessors("_plans", multiprocessors);
+                  int64_t multiprocessors, std::optional<int64_t> l2_bytes) {
+  const Gpu gpu = checked_gpu("_plans", multiprocessors, l2_bytes);
   const Problem problem = problem_of("_plans", self, dims, dtype);
   std::string text;
-  for (const Plan& plan : candidates(problem, of_gpu)) {
+  for (const Plan& plan : candidates(problem, gpu)) {
     text += (text.empty() ? "[" : ",\n ") + to_json(problem, plan);
   }
   return text.empty() ? "[]" : text + "]";
@@ -156,11 +156,14 @@ std::string plans(const at::Tensor& self, at::OptionalIntArrayRef dims, std::opt
 
 }  // namespace
 
-int checked_multiprocessors(const char* op, int64_t multiprocessors) {
+Gpu checked_gpu(const char* op, int64_t multiprocessors, std::optional<int64_t> l2_bytes) {
   constexpr int64_t kMost = 1 << 20;
   TORCH_CHECK(multiprocessors > 0 && multiprocessors <= kMost, op, ": multiprocessors is ", multiprocessors,
               "; accepted are 1 to ", kMost);
-  return static_cast<int>(multiprocessors);
+  Gpu gpu = gpu_of(static_cast<int>(multiprocessors));
+  gpu.l2_bytes = l2_bytes.value_or(gpu.l2_bytes);
+  TORCH_CHECK(gpu.l2_bytes >= 0, op, ": l2_bytes is ", gpu.l2_bytes, "; accepted are 0 and more");
+  return gpu;
 }
 
 std::string to_json(const Problem& problem, const Plan& plan) { return to_json(problem, name_of(plan.family), plan); }

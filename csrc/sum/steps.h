@@ -13,7 +13,7 @@ namespace reduce_ops::sum {
 
 /// What is to be done at each step.
 struct Steps {
-  int multiprocessors;  // of the GPU that is planned for
+  const Gpu& gpu;  // that is planned for
   c10::function_ref<Allocate> empty;
   /// Sums of one element each: the elements of the first into the second.
   c10::function_ref<void(const at::Tensor&, const at::Tensor&)> copy;

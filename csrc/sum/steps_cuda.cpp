@@ -45,7 +45,7 @@ void run_steps(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumula
     run_steps(rows, dims_from(dims), accumulate, nodes, steps);
     return run_steps(nodes, dims_from(kept), accumulate, result, steps);
   }
-  const auto plan = make_plan(l.problem, steps.multiprocessors);
+  const auto plan = make_plan(l.problem, steps.gpu);
   TORCH_CHECK(plan, "sum: self has ", l.problem.n, " elements for each of ", l.problem.outputs,
               " results, more than one launch covers");
   l.plan = *plan;

@@ -27,26 +27,26 @@ void copy(const at::Tensor& elements, const at::Tensor& result) {
   }
 }
 
-/// Calls run(tensor, steps), the tensor without a lazy bit: the kernels know none. multiprocessors: of the GPU that is
-/// planned for; 0: of this one.
+/// Calls run(tensor, steps), the tensor without a lazy bit: the kernels know none. gpu: that is planned for; null: the
+/// tensor's.
 template <typename Run>
-void with_steps(const at::Tensor& tensor, int multiprocessors, const Run& run) {
+void with_steps(const at::Tensor& tensor, const Gpu* gpu, const Run& run) {
   const c10::cuda::CUDAGuard guard(tensor.device());
   const auto stream = c10::cuda::getCurrentCUDAStream();
-  if (multiprocessors == 0) multiprocessors = current_gpu().multiprocessors;
   const auto launch_step = [stream](Launch& l) {
     const c10::DataPtr slots = l.plan.segments > 1 ? slots_for(stream) : c10::DataPtr();
     l.slots = slots.get();
     C10_CUDA_CHECK(launch(l, stream));
   };
   const bool lazy = tensor.is_conj() || tensor.is_neg();
-  run(lazy ? tensor.resolve_conj().resolve_neg() : tensor, Steps{multiprocessors, empty_cuda, copy, launch_step});
+  run(lazy ? tensor.resolve_conj().resolve_neg() : tensor,
+      Steps{gpu != nullptr ? *gpu : current_gpu(), empty_cuda, copy, launch_step});
 }
 
-/// SumInto with the plan for such a GPU.
+/// SumInto with the plan for such a GPU; null: the tensor's.
 void sum_by(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
-            int multiprocessors) {
-  with_steps(tensor, multiprocessors,
+            const Gpu* gpu) {
+  with_steps(tensor, gpu,
              [&](const at::Tensor& self, const Steps& steps) { run_steps(self, reduced, accumulate, result, steps); });
 }
 
@@ -57,29 +57,30 @@ at::Tensor empty_cuda(at::IntArrayRef sizes, at::ScalarType dtype, const at::Ten
 }
 
 void sum_cuda(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
-  sum_by(self, reduced, accumulate, result, 0);
+  sum_by(self, reduced, accumulate, result, nullptr);
 }
 
-at::Tensor sum_as_on(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors) {
-  const int of_gpu = checked_multiprocessors("_sum_as_on", multiprocessors);
-  const auto sum_into = [of_gpu](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate,
-                                 const at::Tensor& result) { sum_by(x, reduced, accumulate, result, of_gpu); };
+at::Tensor sum_as_on(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors,
+                     std::optional<int64_t> l2_bytes) {
+  const Gpu gpu = checked_gpu("_sum_as_on", multiprocessors, l2_bytes);
+  const auto sum_into = [&gpu](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate,
+                               const at::Tensor& result) { sum_by(x, reduced, accumulate, result, &gpu); };
   return sum(self, {dims, false, std::nullopt}, sum_into, empty_cuda);
 }
 
 at::Tensor sum_with_plan(const at::Tensor& self, at::OptionalIntArrayRef dims, const std::string& plan,
-                         int64_t multiprocessors) {
-  const int of_gpu = checked_multiprocessors("_sum_with_plan", multiprocessors);
+                         int64_t multiprocessors, std::optional<int64_t> l2_bytes) {
+  const Gpu gpu = checked_gpu("_sum_with_plan", multiprocessors, l2_bytes);
   const auto sum_into = [&](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
-    with_steps(x, of_gpu, [&](const at::Tensor& resolved, const Steps& steps) {
+    with_steps(x, &gpu, [&](const at::Tensor& resolved, const Steps& steps) {
       Launch l{};
       TORCH_CHECK(describe(resolved, reduced, accumulate, result, l.problem), "_sum_with_plan: self has more than ",
                   kMaxDims, " dimensions of a kind after merging");
-      const std::vector<Plan> legal = candidates(l.problem, of_gpu);
+      const std::vector<Plan> legal = candidates(l.problem, gpu);
       const auto given =
           std::find_if(legal.begin(), legal.end(), [&](const Plan& p) { return to_json(l.problem, p) == plan; });
       TORCH_CHECK(given != legal.end(), "_sum_with_plan: plan is ", plan, "; accepted are the ", legal.size(),
-                  " of _plans(self, dim, multiprocessors=", of_gpu, ")");
+                  " of _plans(self, dim, multiprocessors=", gpu.multiprocessors, ", l2_bytes=", gpu.l2_bytes, ")");
       l.plan = *given;
       run_plan(resolved, accumulate, result, l, steps);
     });

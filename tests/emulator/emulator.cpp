@@ -204,7 +204,8 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t) { return "an error"; }
 }
 
-// ---- in place of csrc/jit: kernels are those that are registered; EMULATOR_LIST asks for their names alone
+// ---- in place of csrc/gpu_cuda.cpp and csrc/jit: kernels are those that are registered; EMULATOR_LIST asks for their
+// names alone
 
 namespace emulator {
 namespace {
@@ -220,9 +221,16 @@ Registered::Registered(const char* expression, Call call) { registered()[express
 
 }  // namespace emulator
 
-namespace reduce_ops::jit {
+namespace reduce_ops {
 
-int Table::current_architecture() { return 0; }
+const Gpu& current_gpu() {
+  static constexpr Gpu gpu = gpu_of(1);
+  return gpu;
+}
+
+}  // namespace reduce_ops
+
+namespace reduce_ops::jit {
 
 Kernel& Table::get_slowly(const LoadedKey& key, const Name& name) {
   auto& entry = entries_[key];

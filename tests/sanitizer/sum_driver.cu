@@ -180,7 +180,7 @@ std::set<std::tuple<Operator, Type, Type, Family, bool>> seen;
 
 /// Whether the launch, and one of the nodes that it may leave, have these results.
 template <typename Out>
-bool has_results(Launch l, int multiprocessors, const std::vector<Out>& wanted) {
+bool has_results(Launch l, const Gpu& gpu, const std::vector<Out>& wanted) {
   const int64_t outputs = l.problem.outputs;
   const auto size = static_cast<size_t>(l.problem.accumulate_size);
   const int64_t nodes = l.plan.window == 0 ? 0 : nodes_of(l.problem, l.plan.window);  // of an output
@@ -194,7 +194,7 @@ bool has_results(Launch l, int multiprocessors, const std::vector<Out>& wanted) 
   if (nodes > 0) {
     l.problem =
         describe({outputs, nodes}, {nodes, 1}, [](int64_t d) { return d == 1; }, size, size, 0, l.problem.ordered);
-    l.plan = make_plan(l.problem, multiprocessors).value();
+    l.plan = make_plan(l.problem, gpu).value();
     l.in = l.accumulate;
     l.of_nodes = true;
     l.data = node_memory;
@@ -263,13 +263,14 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   l.op = Op::kOperator;
   l.data = data + s.offset;
   l.slots = slots;
-  std::vector<Plan> plans = candidates(p, s.multiprocessors);
+  const Gpu gpu = gpu_of(s.multiprocessors);
+  std::vector<Plan> plans = candidates(p, gpu);
   seen.emplace(Op::kOperator, in, out, plans.at(0).family, plans[0].anywhere);
   if (!by_all_plans) plans.resize(1);
   int failed = 0;
   for (const Plan& plan : plans) {
     l.plan = plan;
-    const bool right = has_results(l, s.multiprocessors, wanted);
+    const bool right = has_results(l, gpu, wanted);
     static std::vector<char> left(kSlotBytes);
     check(cudaMemcpy(left.data(), slots, kSlotBytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
     const bool empty = std::all_of(left.begin(), left.end(), [](char byte) { return byte == 0; });
