@@ -1,5 +1,7 @@
 """Races ``reduce.sum`` against ``torch.sum`` on the CPU, by threads: ``benchmarks/cpu_threads.py --json FILE``.
 
+A loop that only reads the same bytes runs beside them.
+
 Where memory lies, and which neighbours a virtual machine has, differ from process to process by more than one process
 shows. So several run, one after the other, and what is told are the median of their ratios and the extremes.
 """
@@ -29,8 +31,8 @@ CASES = [
 ]
 
 
-def race(threads: int) -> list[tuple[float, float]]:
-    """Return the seconds of both contenders on each input."""
+def race(threads: int) -> list[dict[str, float]]:
+    """Return the seconds of each contender on each input."""
     torch.set_num_threads(threads)
     times = []
     for shape, dim, dtype in CASES:
@@ -39,13 +41,13 @@ def race(threads: int) -> list[tuple[float, float]]:
         functions = {
             "ours": lambda t, dims=dims: canonical.sum(t, *dims),
             "theirs": lambda t, dims=dims: torch.sum(t, *dims),
+            "read": torch.ops.reduce._read,
         }
-        seconds = measure.call_times(functions, x)
-        times.append((seconds["ours"].median, seconds["theirs"].median))
+        times.append({name: time.median for name, time in measure.call_times(functions, x).items()})
     return times
 
 
-def in_new_process(threads: int) -> list[tuple[float, float]]:
+def in_new_process(threads: int) -> list[dict[str, float]]:
     """Return what `race` says there."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(race, (threads,))
@@ -68,8 +70,9 @@ def main() -> int:
                     "dim": dim,
                     "dtype": str(dtype).removeprefix("torch."),
                     "bytes": torch.Size(shape).numel() * dtype.itemsize,
-                    "seconds": [ours for ours, _ in times],
-                    "over_torch_sum": [theirs / ours for ours, theirs in times],
+                    "seconds": [seconds["ours"] for seconds in times],
+                    "over_torch_sum": [seconds["theirs"] / seconds["ours"] for seconds in times],
+                    "read_seconds": [seconds["read"] for seconds in times],
                 }
             )
     report = {"benchmark": "cpu_threads", "environment": measure.environment(torch.device("cpu")), "rows": rows}

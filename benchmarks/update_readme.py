@@ -276,21 +276,21 @@ def random_table(report: dict[str, Any], part: str = "") -> str:
 
 
 def cpu_threads_table(report: dict[str, Any]) -> str:
-    """Return the Markdown table of the race on a CPU: a line an input, for each number of threads three columns."""
+    """Return the Markdown table of the race on a CPU: a line an input, for each number of threads four columns."""
     counts = sorted({row["threads"] for row in report["rows"]})
     threads = {count: f"{count} thread{'s' * (count > 1)}" for count in counts}
     lines = [
         "| | dtype | "
-        + " | ".join(f"GB/s, {name} | speed of `torch.sum` | from .. to" for name in threads.values())
+        + " | ".join(f"GB/s, {name} | read only | speed of `torch.sum` | from .. to" for name in threads.values())
         + " |",
-        "|---|---|" + "--:|--:|--:|" * len(counts),
+        "|---|---|" + "--:|--:|--:|--:|" * len(counts),
     ]
     inputs: dict[tuple[str, str], str] = {}
     for row in sorted(report["rows"], key=lambda row: row["threads"]):
         key = (input_name(row["shape"], row["dim"]), row["dtype"])
         ratios = row["over_torch_sum"]
-        rate = row["bytes"] / statistics.median(row["seconds"]) / 1e9
-        cells = f" {rate:.3g} | {statistics.median(ratios):.2f} x | {min(ratios):.2f} .. {max(ratios):.2f} |"
+        rate, read = (row["bytes"] / statistics.median(row[of]) / 1e9 for of in ("seconds", "read_seconds"))
+        cells = f" {rate:.3g} | {read:.3g} | {statistics.median(ratios):.2f} x | {min(ratios):.2f} .. {max(ratios):.2f} |"
         inputs[key] = inputs.get(key, "") + cells
     lines += [f"| {' | '.join(key)} |{cells}" for key, cells in inputs.items()]
     processes = len(report["rows"][0]["seconds"])
