@@ -19,6 +19,7 @@ for race in dims sum exact; do take "$race" -m reduce_ops bench "$race" --plot "
 take ladder -m reduce_ops bench --report "$folder/report"
 take order benchmarks/order_errors.py
 take context benchmarks/in_context.py
+take means benchmarks/means.py
 take profile -m reduce_ops profile
 take stalls benchmarks/stalls.py
 take random benchmarks/random_layouts.py

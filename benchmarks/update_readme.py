@@ -290,11 +290,37 @@ def cpu_threads_table(report: dict[str, Any]) -> str:
         key = (input_name(row["shape"], row["dim"]), row["dtype"])
         ratios = row["over_torch_sum"]
         rate, read = (row["bytes"] / statistics.median(row[of]) / 1e9 for of in ("seconds", "read_seconds"))
-        cells = f" {rate:.3g} | {read:.3g} | {statistics.median(ratios):.2f} x | {min(ratios):.2f} .. {max(ratios):.2f} |"
+        cells = (
+            f" {rate:.3g} | {read:.3g} | {statistics.median(ratios):.2f} x | {min(ratios):.2f} .. {max(ratios):.2f} |"
+        )
         inputs[key] = inputs.get(key, "") + cells
     lines += [f"| {' | '.join(key)} |{cells}" for key, cells in inputs.items()]
     processes = len(report["rows"][0]["seconds"])
     lines += ["", f"Median, lowest and highest of {processes} processes. {versions(report['environment'])}."]
+    return "\n".join(lines) + "\n"
+
+
+def means_table(report: dict[str, Any]) -> str:
+    """Return the Markdown table of the race of means: a line an input."""
+    lines = [
+        "| dtype | | reduce.mean | reduce.sum | torch.mean | time beside reduce.sum | speed of torch.mean |",
+        "|---|---|" + "--:|" * 5,
+    ]
+    of_sum, of_torch = [], []
+    for row in report["rows"]:
+        mean, total, torch_mean = (row["seconds"][name] for name in ("reduce.mean", "reduce.sum", "torch.mean"))
+        of_sum.append(mean / total)
+        of_torch.append(torch_mean / mean)
+        lines.append(
+            f"| {row['dtype']} | {input_name(row['shape'], row['dim'])} | {mean * 1e6:.2f} | {total * 1e6:.2f} | "
+            f"{torch_mean * 1e6:.2f} | {of_sum[-1]:.3f} | {of_torch[-1]:.2f} x |"
+        )
+    means = (statistics.geometric_mean(ratios) for ratios in (of_sum, of_torch))
+    lines += [
+        "",
+        "us. Geometric means: {:.3f} of `reduce.sum`'s time, {:.2f} times as fast as `torch.mean`. ".format(*means)
+        + f"{versions(report['environment'])}.",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -379,6 +405,7 @@ TABLES = {
     "order": order_table,
     "profile": profile_table,
     "cpu_threads": cpu_threads_table,
+    "means": means_table,
     "context": context_table,
     "stalls": stalls_table,
     "random": random_table,

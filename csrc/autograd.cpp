@@ -5,6 +5,7 @@
 // torch::autograd::Function: that one has no forward mode, and costs a call several times as much.
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/div.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/reshape.h>
 #include <c10/core/SymIntArrayRef.h>
@@ -74,7 +75,8 @@ at::Tensor differentiable(const at::Tensor& self, Below below, Again again, Make
 }  // namespace reduce_ops::autograd
 
 // The gradient of a sum is a view: the gradient of the result, expanded over the dimensions that were summed. How the
-// sum was rounded makes no difference to it, so sum and sum_exact share their kernels.
+// sum was rounded makes no difference to it, so sum and sum_exact share their kernels, and with them mean, whose
+// gradient is divided by the number of elements before it is expanded.
 namespace reduce_ops::sum {
 namespace {
 
@@ -82,7 +84,7 @@ using Dtype = std::optional<at::ScalarType>;
 using Dims = at::OptionalIntArrayRef;
 using torch::autograd::variable_list;
 
-struct ReduceSumBackward final : torch::autograd::TraceableFunction {
+struct ReduceSumBackward : torch::autograd::TraceableFunction {
   ReduceSumBackward(const at::Tensor& self, DimSet reduced, bool keepdim)
       : sizes(self.sym_sizes()), dtype(self.scalar_type()), reduced(reduced), keepdim(keepdim) {}
 
@@ -104,13 +106,30 @@ struct ReduceSumBackward final : torch::autograd::TraceableFunction {
   bool keepdim;
 };
 
+struct ReduceMeanBackward final : ReduceSumBackward {
+  using ReduceSumBackward::ReduceSumBackward;
+
+  variable_list apply(variable_list&& grads) override {
+    if (!grads[0].defined()) return {at::Tensor()};
+    c10::SymInt count = 1;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (has(reduced, static_cast<int64_t>(d))) count *= sizes[d];
+    }
+    return ReduceSumBackward::apply({at::div(grads[0], at::Scalar(std::move(count)))});
+  }
+  std::string name() const override { return "ReduceMeanBackward"; }
+};
+
+template <const char* kName>
+using Backward = std::conditional_t<kName == kMean, ReduceMeanBackward, ReduceSumBackward>;
+
 template <const char* kName>
 at::Tensor sum_all(c10::DispatchKeySet keys, const at::Tensor& self, Dtype dtype) {
   static const auto op = find_operator<at::Tensor(const at::Tensor&, Dtype)>(kName);
   return autograd::differentiable(
       self, [&] { return op.redispatch(keys & c10::after_autograd_keyset, self, dtype); },
       [&](const at::Tensor& tangent) { return op.call(tangent, dtype); },
-      [&] { return autograd::make_node<ReduceSumBackward>(self, DimSet().set(), false); });
+      [&] { return autograd::make_node<Backward<kName>>(self, DimSet().set(), false); });
 }
 
 template <const char* kName>
@@ -119,48 +138,52 @@ at::Tensor sum_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims dims,
   return autograd::differentiable(
       self, [&] { return op.redispatch(keys & c10::after_autograd_keyset, self, dims, keepdim, dtype); },
       [&](const at::Tensor& tangent) { return op.call(tangent, dims, keepdim, dtype); },
-      [&] { return autograd::make_node<ReduceSumBackward>(self, reduced_dims(self, dims), keepdim); });
+      [&] { return autograd::make_node<Backward<kName>>(self, reduced_dims(self, dims), keepdim); });
 }
 
 /// out= has no gradient, as everywhere in PyTorch.
-void refuse_out(const at::Tensor& self, const at::Tensor& out) {
-  if (torch::autograd::compute_requires_grad(self, out)) torch::autograd::throw_error_out_requires_grad("sum");
-  TORCH_CHECK_NOT_IMPLEMENTED(!self._fw_grad(0).defined() && !out._fw_grad(0).defined(),
-                              "sum(): functions with out=... arguments don't support forward-mode automatic "
+void refuse_out(const char* name, const at::Tensor& self, const at::Tensor& out) {
+  if (torch::autograd::compute_requires_grad(self, out)) torch::autograd::throw_error_out_requires_grad(name);
+  TORCH_CHECK_NOT_IMPLEMENTED(!self._fw_grad(0).defined() && !out._fw_grad(0).defined(), name,
+                              "(): functions with out=... arguments don't support forward-mode automatic "
                               "differentiation, but one of the arguments has a tangent.");
 }
 
 using OutSignature = at::Tensor&(const at::Tensor&, Dtype, at::Tensor&);
 using OutDimsSignature = at::Tensor&(const at::Tensor&, Dims, bool, Dtype, at::Tensor&);
 
+template <const char* kName>
 at::Tensor& sum_out_all(c10::DispatchKeySet keys, const at::Tensor& self, Dtype dtype, at::Tensor& out) {
-  static const auto op = find_operator<OutSignature>("sum", "out");
-  refuse_out(self, out);
+  static const auto op = find_operator<OutSignature>(kName, "out");
+  refuse_out(kName, self, out);
   const at::AutoDispatchBelowAutograd guard;
   return op.redispatch(keys & c10::after_autograd_keyset, self, dtype, out);
 }
 
+template <const char* kName>
 at::Tensor& sum_out_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype,
                          at::Tensor& out) {
-  static const auto op = find_operator<OutDimsSignature>("sum", "IntList_out");
-  refuse_out(self, out);
+  static const auto op = find_operator<OutDimsSignature>(kName, "IntList_out");
+  refuse_out(kName, self, out);
   const at::AutoDispatchBelowAutograd guard;
   return op.redispatch(keys & c10::after_autograd_keyset, self, dims, keepdim, dtype, out);
 }
 
 // Whoever saved `out` for its gradient has to learn that it was written to.
 
+template <const char* kName>
 at::Tensor& write_all(c10::DispatchKeySet keys, const at::Tensor& self, Dtype dtype, at::Tensor& out) {
-  static const auto op = find_operator<OutSignature>("sum", "out");
+  static const auto op = find_operator<OutSignature>(kName, "out");
   const at::AutoDispatchBelowADInplaceOrView guard;
   op.redispatch(keys & c10::after_ADInplaceOrView_keyset, self, dtype, out);
   torch::autograd::increment_version(out);
   return out;
 }
 
+template <const char* kName>
 at::Tensor& write_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype,
                        at::Tensor& out) {
-  static const auto op = find_operator<OutDimsSignature>("sum", "IntList_out");
+  static const auto op = find_operator<OutDimsSignature>(kName, "IntList_out");
   const at::AutoDispatchBelowADInplaceOrView guard;
   op.redispatch(keys & c10::after_ADInplaceOrView_keyset, self, dims, keepdim, dtype, out);
   torch::autograd::increment_version(out);
@@ -174,13 +197,19 @@ TORCH_LIBRARY_IMPL(reduce, Autograd, m) {
   m.impl("sum.dim_IntList", TORCH_FN(sum_dims<kSum>));
   m.impl("sum_exact", TORCH_FN(sum_all<kSumExact>));
   m.impl("sum_exact.dim_IntList", TORCH_FN(sum_dims<kSumExact>));
-  m.impl("sum.out", TORCH_FN(sum_out_all));
-  m.impl("sum.IntList_out", TORCH_FN(sum_out_dims));
+  m.impl("mean", TORCH_FN(sum_all<kMean>));
+  m.impl("mean.dim_IntList", TORCH_FN(sum_dims<kMean>));
+  m.impl("sum.out", TORCH_FN(sum_out_all<kSum>));
+  m.impl("sum.IntList_out", TORCH_FN(sum_out_dims<kSum>));
+  m.impl("mean.out", TORCH_FN(sum_out_all<kMean>));
+  m.impl("mean.IntList_out", TORCH_FN(sum_out_dims<kMean>));
 }
 
 TORCH_LIBRARY_IMPL(reduce, ADInplaceOrView, m) {
-  m.impl("sum.out", TORCH_FN(write_all));
-  m.impl("sum.IntList_out", TORCH_FN(write_dims));
+  m.impl("sum.out", TORCH_FN(write_all<kSum>));
+  m.impl("sum.IntList_out", TORCH_FN(write_dims<kSum>));
+  m.impl("mean.out", TORCH_FN(write_all<kMean>));
+  m.impl("mean.IntList_out", TORCH_FN(write_dims<kMean>));
 }
 
 }  // namespace reduce_ops::sum

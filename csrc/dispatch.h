@@ -17,5 +17,6 @@ c10::TypedOperatorHandle<Signature> find_operator(const std::string& name, const
 // Operators of the same arguments, as template arguments of the kernels that are the same for them.
 inline constexpr char kSum[] = "sum";
 inline constexpr char kSumExact[] = "sum_exact";
+inline constexpr char kMean[] = "mean";
 
 }  // namespace reduce_ops

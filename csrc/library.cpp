@@ -55,15 +55,13 @@ TORCH_LIBRARY(reduce, m) {
 
   // An overload packet, such as torch.ops.reduce.sum, tries overloads in this order, and each that does not fit costs
   // it 7 us. So the one that fits most calls is first, and has a default for dim, which aten's has not.
-  m.def("sum.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-        pure);
-  m.def("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", pure);
-  m.def(
-      "sum.IntList_out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) "
-      "-> "
-      "Tensor(a!)",
-      pure);
-  m.def("sum.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)", pure);
+  for (const std::string name : {"sum", "mean"}) {
+    const std::string along = "(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None";
+    m.def((name + ".dim_IntList" + along + ") -> Tensor").c_str(), pure);
+    m.def((name + "(Tensor self, *, ScalarType? dtype=None) -> Tensor").c_str(), pure);
+    m.def((name + ".IntList_out" + along + ", Tensor(a!) out) -> Tensor(a!)").c_str(), pure);
+    m.def((name + ".out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)").c_str(), pure);
+  }
   m.def(
       "_plans(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors, int? l2_bytes=None) "
       "-> str");  // JSON
@@ -73,8 +71,8 @@ TORCH_LIBRARY(reduce, m) {
   m.def("_cpu() -> (str capability, str reads)",
         [] { return std::tuple(std::string(capability(isa())), std::string(name_of(reads_best()))); });
   m.def(
-      "_kernels(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors, int? l2_bytes=None) "
-      "-> str[]");
+      "_kernels(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors, int? l2_bytes=None, "
+      "bool mean=False) -> str[]");
   m.def("_exact_kernels() -> str[]");
   m.def("_compile(str kernel, str architecture, str folder) -> (str path, int bytes, bool compiled)");
   m.def("_find_kernel(str kernel, str architecture) -> (str path, int bytes, bool compiled)");
@@ -94,13 +92,13 @@ TORCH_LIBRARY(reduce, m) {
   m.def("exact_state(Tensor self) -> Tensor", pure);
   m.def("exact_round(Tensor state, *, ScalarType dtype) -> Tensor", pure);
 
-  m.def("_override_aten(bool enabled) -> ()", &override_aten);
+  m.def("_override_aten(str[] operators) -> ()", [](std::vector<std::string> names) { override_aten(names); });
   m.def("_read(Tensor self) -> Tensor");  // for benchmarks: what no sum of self can beat
 }
 
 TORCH_LIBRARY_IMPL(reduce, CPU, m) {
   ladder::register_rungs<ladder::Backend<ladder::run_pass_cpu>>(m);
-  sum::register_sum<sum::sum_cpu, sum::empty_cpu>(m);
+  sum::register_sums<sum::sum_cpu, sum::empty_cpu>(m);
   exact::register_exact<exact::exact_cpu, exact::round_cpu, sum::empty_cpu>(m);
   m.impl("_read", &read_cpu);
 }
@@ -111,6 +109,10 @@ void reject(torch::Library& m) {
                                     "sum.out",
                                     "sum.dim_IntList",
                                     "sum.IntList_out",
+                                    "mean",
+                                    "mean.out",
+                                    "mean.dim_IntList",
+                                    "mean.IntList_out",
                                     "sum_exact",
                                     "sum_exact.dim_IntList",
                                     "exact_state",

@@ -2,8 +2,8 @@
 //
 // - Meta: shapes and dtypes without data, for meta tensors, fake tensors and torch.compile, symbolic sizes included.
 // - Autocast: what torch.sum does. On CUDA it is on the list of those that return float32 for smaller floats; elements
-//   are converted as they are loaded, so there is no float32 copy. On a CPU autocast leaves it alone, and so there is
-//   no kernel.
+//   are converted as they are loaded, so there is no float32 copy. On a CPU autocast leaves it alone, and torch.mean on
+//   both, and so there are no kernels.
 // - FuncTorchBatched: vmap.
 // - Functionalize: out= in graphs that write to nothing.
 
@@ -81,14 +81,15 @@ using Dims = at::OptionalIntArrayRef;
 
 // Meta
 
-at::Tensor sum_meta(const at::Tensor& self, const Request& request) {
-  const at::ScalarType dtype = result_dtype("sum", self, request.dtype);
+at::Tensor reduce_meta(const at::Tensor& self, const Request& request) {
+  const at::ScalarType dtype = result_dtype(request.op, self, request.dtype);
   const DimSet reduced = reduced_dims(self, request.dims);
   return at::empty_symint(result_sizes(self.sym_sizes(), reduced, request.keepdim), self.options().dtype(dtype));
 }
 
-at::Tensor& sum_out_meta(const at::Tensor& self, const Request& request, at::Tensor& out) {
-  check_out(self, result_dtype("sum", self, request.dtype ? request.dtype : dtype_of(self, out)), out);
+at::Tensor& reduce_out_meta(const at::Tensor& self, const Request& request, at::Tensor& out) {
+  const Dtype dtype = request.dtype ? request.dtype : dtype_of(self, out);
+  check_out(request.op, self, result_dtype(request.op, self, dtype, request.dtype ? "dtype" : "out"), out);
   const DimSet reduced = reduced_dims(self, request.dims);
   out.resize__symint(result_sizes(self.sym_sizes(), reduced, request.keepdim));
   return out;
@@ -110,8 +111,8 @@ at::Tensor dims_in_autocast(const at::Tensor& self, Dims dims, bool keepdim, Dty
   return op.call(self, dims, keepdim, autocast_dtype(self, dtype));
 }
 
-// vmap: a batch of sums is a sum along dimensions: the order of each result is that of its own elements, and an exact
-// sum has none, so the bits are those of one call for each sample.
+// vmap: a batch of sums or means is one along dimensions: the order of each result is that of its own elements, and an
+// exact sum has none, so the bits are those of one call for each sample.
 
 template <const char* kName>
 at::Tensor dims_batched(const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype) {
@@ -126,7 +127,7 @@ at::Tensor all_batched(const at::Tensor& self, Dtype dtype) {
   return dims_batched<kName>(self, std::nullopt, false, dtype);
 }
 
-// Functionalization: out= for torch.compile and torch.export, whose graphs write to nothing: the sum becomes a new
+// Functionalization: out= for torch.compile and torch.export, whose graphs write to nothing: the result becomes a new
 // tensor, which then takes the place of out. PyTorch does this by itself only for its own operators and for those that
 // return nothing.
 
@@ -136,13 +137,15 @@ at::Tensor unwrapped(const at::Tensor& tensor) {
   return at::functionalization::impl::from_functional_tensor(tensor);
 }
 
-at::Tensor& sum_out_dims(const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype, at::Tensor& out) {
+template <Operator kOp>
+at::Tensor& out_dims_functionalized(const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype, at::Tensor& out) {
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool, Dtype)>(name_of(kOp), "dim_IntList");
   const at::Tensor x = unwrapped(self);
   const Dtype asked = dtype ? dtype : dtype_of(self, out);
-  check_out(self, result_dtype("sum", self, asked), out);
+  check_out(kOp, self, result_dtype(kOp, self, asked, dtype ? "dtype" : "out"), out);
   const at::Tensor result = [&] {
     const at::AutoDispatchSkipFunctionalize guard;
-    return call_sum(x, dims, keepdim, asked);
+    return op.call(x, dims, keepdim, asked);
   }();
   at::functionalization::impl::replace_(out, result);
   at::functionalization::impl::commit_update(out);
@@ -150,8 +153,9 @@ at::Tensor& sum_out_dims(const at::Tensor& self, Dims dims, bool keepdim, Dtype 
   return out;
 }
 
-at::Tensor& sum_out_all(const at::Tensor& self, Dtype dtype, at::Tensor& out) {
-  return sum_out_dims(self, std::nullopt, false, dtype, out);
+template <Operator kOp>
+at::Tensor& out_all_functionalized(const at::Tensor& self, Dtype dtype, at::Tensor& out) {
+  return out_dims_functionalized<kOp>(self, std::nullopt, false, dtype, out);
 }
 
 }  // namespace
@@ -161,7 +165,7 @@ at::Tensor call_sum(const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype
   return op.call(self, dims, keepdim, dtype);
 }
 
-TORCH_LIBRARY_IMPL(reduce, Meta, m) { register_overloads<sum_meta, sum_out_meta>(m); }
+TORCH_LIBRARY_IMPL(reduce, Meta, m) { register_all<reduce_meta, reduce_out_meta>(m); }
 
 TORCH_LIBRARY_IMPL(reduce, AutocastCUDA, m) {
   m.impl("sum", TORCH_FN(all_in_autocast<kSum>));
@@ -175,11 +179,15 @@ TORCH_LIBRARY_IMPL(reduce, FuncTorchBatched, m) {
   m.impl("sum.dim_IntList", TORCH_FN(dims_batched<kSum>));
   m.impl("sum_exact", TORCH_FN(all_batched<kSumExact>));
   m.impl("sum_exact.dim_IntList", TORCH_FN(dims_batched<kSumExact>));
+  m.impl("mean", TORCH_FN(all_batched<kMean>));
+  m.impl("mean.dim_IntList", TORCH_FN(dims_batched<kMean>));
 }
 
 TORCH_LIBRARY_IMPL(reduce, Functionalize, m) {
-  m.impl("sum.out", TORCH_FN(sum_out_all));
-  m.impl("sum.IntList_out", TORCH_FN(sum_out_dims));
+  m.impl("sum.out", TORCH_FN(out_all_functionalized<Operator::sum>));
+  m.impl("sum.IntList_out", TORCH_FN(out_dims_functionalized<Operator::sum>));
+  m.impl("mean.out", TORCH_FN(out_all_functionalized<Operator::mean>));
+  m.impl("mean.IntList_out", TORCH_FN(out_dims_functionalized<Operator::mean>));
 }
 
 }  // namespace reduce_ops::sum

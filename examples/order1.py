@@ -2,7 +2,7 @@
 
     python examples/order1.py [FILE]
 
-docs/order.md specifies the sums and the file. This script uses nothing of reduce_ops, so that both can be compared.
+docs/order.md specifies sums, means and the file. This script uses nothing of reduce_ops, so that both can be compared.
 NumPy has neither bfloat16 nor float8. The script widens and rounds them by way of their bits.
 """
 
@@ -83,7 +83,7 @@ def tree_sum(x: np.ndarray) -> np.ndarray:
     return x[0] if len(x) else np.zeros(x.shape[1:], x.dtype)
 
 
-def sum_hash(case: dict[str, Any], formats: dict[str, Any]) -> str:
+def result_hash(case: dict[str, Any], formats: dict[str, Any]) -> str:
     """The hash that the result of a case has."""
     dtype, size = case["dtype"], case["size"]
     part, parts = COMPONENT.get(dtype, dtype), 2 if dtype in COMPONENT else 1
@@ -103,6 +103,8 @@ def sum_hash(case: dict[str, Any], formats: dict[str, Any]) -> str:
     accumulate = "float64" if part == "float64" else "float32" if "float" in part else "int64"
     n, outputs = (math.prod(size[d] for d in dims) for dims in (reduced, kept))
     total = tree_sum(x.reshape(n, outputs * parts).astype(accumulate))
+    if case["operator"] == "mean":
+        total = total / np.dtype(accumulate).type(n)
     result = part if "to" in case or ("float" in part and "float8" not in part) else accumulate
     code = narrow(total, result)
     if result in formats:
@@ -115,7 +117,7 @@ def main() -> int:
     document = json.loads(file.read_text())
     different = 0
     for case in document["cases"]:
-        hashed = sum_hash(case, document["formats"])
+        hashed = result_hash(case, document["formats"])
         if hashed != case["hash"]:
             different += 1
             print(f"{json.dumps(case)}: computed {hashed}")

@@ -1,4 +1,4 @@
-"""Sums for PyTorch on CUDA: the ladder ``sum_v0 .. sum_v8``, ``sum``, the same bits everywhere, and exact sums.
+"""Sums for PyTorch on CUDA: the ladder ``sum_v0 .. sum_v8``, sums and means with the same bits everywhere, exact sums.
 
 Importing the package loads the operators as ``torch.ops.reduce.*`` and offers them as typed functions:
 
@@ -29,7 +29,7 @@ def _is_imported_by_runpy() -> bool:
 
 
 if TYPE_CHECKING or not _is_imported_by_runpy():
-    from reduce_ops.canonical import sum
+    from reduce_ops.canonical import mean, sum
     from reduce_ops.exact import exact_round, exact_state, sum_exact
     from reduce_ops.explanation import Access, Explanation, Pass, Phase, Totals, explain
     from reduce_ops.ladder import (
@@ -74,6 +74,7 @@ __all__ = [
     "exact_round",
     "exact_state",
     "explain",
+    "mean",
     "override_aten",
     "set_override_aten",
     "sum",

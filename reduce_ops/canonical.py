@@ -1,4 +1,4 @@
-"""Sums in the canonical order: the same bits on every GPU and CPU, at any alignment, stride and number of threads."""
+"""Sums and means in the canonical order: the same bits on every GPU and CPU, at any stride and number of threads."""
 
 import operator
 from collections.abc import Sequence
@@ -16,6 +16,9 @@ _sum_out = torch.ops.reduce.sum.IntList_out
 # What an operator's own __call__ does, without that call: 0.2 us of 1.3. Dynamo knows the operators only.
 _eager_sum = getattr(_sum, "_op", _sum)
 _eager_sum_dims = getattr(_sum_dims, "_op", _sum_dims)
+_mean_dims = torch.ops.reduce.mean.dim_IntList
+_mean_out = torch.ops.reduce.mean.IntList_out
+_eager_mean_dims = getattr(_mean_dims, "_op", _mean_dims)
 
 
 def sum(
@@ -79,6 +82,45 @@ def sum(
         return _eager_sum(x)  # type: ignore[no-any-return]
     kind = type(dim)  # most often one of two that operators take as they are
     return _eager_sum_dims(x, dim if kind is int or kind is tuple else dims(dim))  # type: ignore[no-any-return]
+
+
+def mean(
+    x: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Take the mean of a tensor, or of dimensions of it, like ``torch.mean``: `sum`, divided by the number of elements.
+
+    The sum is that of the canonical order, in its accumulate dtype (float32 for floats of 8 and 16 bits). There it is
+    divided by the number of elements, and the quotient is rounded to the dtype of the result. So the mean of float16
+    does not overflow where its sum would, and has the same bits wherever the sum has. It takes the time of the sum.
+
+    Args:
+        x: Tensor, as `sum` takes it. Integers and bool need a ``dtype``.
+        dim: The dimension or dimensions to take the mean over; all of them if None or empty.
+        keepdim: Whether the result keeps them, with size 1.
+        dtype: A floating point or complex dtype, that elements are converted to before they are added, and the dtype of
+            the result.
+        out: Tensor for the result, as for `sum`.
+
+    Returns:
+        A tensor of the kept dimensions on the device of ``x``, or ``out``. Its dtype is ``dtype``, or else float32 for
+        float8 and the dtype of ``x`` for everything else. The mean of no elements is NaN.
+
+    Raises:
+        IndexError: ``x`` has no such ``dim``.
+        NotImplementedError: ``x`` is sparse, nested or quantized, or a dtype has no sum.
+        RuntimeError: ``x`` has integers and no ``dtype`` is given, ``dtype`` is an integer's, or what is an error of
+            `sum`, too.
+    """
+    if out is not None:
+        return _mean_out(x, dims(dim), keepdim, dtype=dtype, out=out)  # type: ignore[no-any-return]
+    if dtype is not None or keepdim or is_dynamo_compiling():
+        return _mean_dims(x, dims(dim), keepdim, dtype=dtype)  # type: ignore[no-any-return]
+    return _eager_mean_dims(x, dims(dim))  # type: ignore[no-any-return]
 
 
 def dims(dim: int | Sequence[int] | None) -> int | Sequence[int] | None:

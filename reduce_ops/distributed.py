@@ -15,6 +15,7 @@ PyTorch has no public way to register all of this. In a version that has changed
 importing this module warns, and registers no operator; `sum_exact` of plain tensors works as ever.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -100,6 +101,44 @@ def _sum_exact(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[st
     return _like(state, rounded(state.to_local(), result.dtype, x.is_complex()), result.shape, result.stride())
 
 
+_WIDE = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
+"""What sums do not overflow in, for the dtypes where means do not."""
+
+
+def _mean(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The operator on a DTensor, below autograd.
+
+    Where a reduced dimension is sharded, each process sums its part, divides by the number of elements of the whole and
+    rounds: shards may differ in size. Those quotients are a ``Partial``, added up across processes when it is used.
+    """
+    given = dict(zip((argument.name for argument in op._schema.arguments), args, strict=False)) | kwargs
+    dim, keepdim, dtype = given.get("dim"), given.get("keepdim", False), given.get("dtype")
+    x = given["self"]
+    x = x.redistribute(placements=[p if type(p) is Shard else Replicate() for p in x.placements])
+    result = op(torch.empty(x.shape, dtype=x.dtype, device="meta"), *args[1:], **kwargs)  # or its errors
+    reduced = {d % max(1, x.ndim) for d in dim} if dim else set(range(x.ndim))
+
+    def place(p: Placement) -> Placement:
+        if not isinstance(p, Shard):
+            return p
+        if p.dim in reduced:
+            return Partial()
+        return p if keepdim else Shard(p.dim - sum(d < p.dim for d in reduced))
+
+    placements = [place(p) for p in x.placements]
+    local = x.to_local()
+    if any(p.is_partial() for p in placements):
+        n = math.prod(x.shape[d] for d in reduced)
+        wide = _WIDE.get(result.dtype)
+        part = local if dtype is None else local.to(dtype)
+        local_result = (torch.ops.reduce.sum(part, dim, keepdim, dtype=wide) / n).to(result.dtype)
+    else:
+        local_result = op(local, *args[1:], **kwargs)
+    return DTensor.from_local(
+        local_result, x.device_mesh, placements, run_check=False, shape=result.shape, stride=result.stride()
+    )
+
+
 def _whole(x: Any) -> Any:
     return x.redistribute(placements=[Replicate() if p.is_partial() else p for p in x.placements])
 
@@ -153,6 +192,7 @@ def _register(rules: dict[torch._ops.OpOverload, Callable[..., list[Sharding]]])
         # PyTorch does not count, and would give a sum along one dimension the answer for another.
         infos[op].static_argnum = 1
     handlers |= dict.fromkeys((torch.ops.reduce.sum_exact.default, torch.ops.reduce.sum_exact.dim_IntList), _sum_exact)
+    handlers |= dict.fromkeys((torch.ops.reduce.mean.default, torch.ops.reduce.mean.dim_IntList), _mean)
 
 
 _register(

@@ -1,4 +1,4 @@
-"""``override_aten``: a whole model whose sums have the bits of ``reduce.sum``."""
+"""``override_aten``: a whole model whose sums and means have the bits of ``reduce.sum`` and ``reduce.mean``."""
 
 import sys
 import threading
@@ -20,23 +20,28 @@ _owner: object = None  # who overrides at the moment: a context, or the switch
 _pass_before: Any = None  # what Inductor's hook was
 
 
-class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
-    """Context in which ``torch.sum`` is ``reduce.sum``, in every thread of the process, forward and backward.
+OPERATORS = ("sum", "mean")
+"""What can be overridden."""
 
-    It covers ``aten::sum`` with and without dimensions, with ``out=`` too, on CPUs and CUDA devices, and so all that
-    PyTorch computes by calling it: ``torch.sum``, ``Tensor.sum``, elementwise losses with ``reduction="sum"`` (such as
-    ``mse_loss``), gradients of broadcasts (biases, scales, ``expand``), ``sum_to_size``, and on a CPU ``torch.mean``.
-    Under ``torch.compile``, Inductor hands the same sums to ``reduce.sum``, also those that an operator was decomposed
-    into (of a softmax, say), at the price that they are no longer fused with what surrounds them. Those results have
-    the same bits on every device, in every run and at any strides, as long as the summed values have.
+
+class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
+    """Context in which ``torch.sum`` is ``reduce.sum`` and ``torch.mean`` is ``reduce.mean``, forward and backward.
+
+    It holds in every thread of the process, for ``aten::sum`` and ``aten::mean`` with and without dimensions, with
+    ``out=`` too, on CPUs and CUDA devices, and so for all that PyTorch computes by calling them: ``torch.sum``,
+    ``Tensor.mean``, elementwise losses with ``reduction="sum"`` or ``"mean"`` (such as ``mse_loss``), gradients of
+    broadcasts (biases, scales, ``expand``), ``sum_to_size``. Under ``torch.compile``, Inductor hands the same sums and
+    means over, also those that an operator was decomposed into (of a softmax, say), at the price that they are no
+    longer fused with what surrounds them. Those results have the same bits on every device, in every run and at any
+    strides, as long as the summed values have.
 
     It does **not** cover what other kernels add: matrix products, convolutions and attention (cuBLAS, cuDNN,
-    FlashAttention, oneDNN), ``torch.mean``, losses with ``reduction="mean"`` and means under ``torch.compile``; in
-    eager mode ``cross_entropy``, ``nll_loss`` and the multi-margin losses with ``reduction="sum"`` (sum what
-    ``reduction="none"`` gives instead), norms, variances and softmax; batch, layer and group normalization, ``cumsum``,
-    ``prod``, ``index_add``, ``scatter_add`` and embedding gradients, ``einsum``, ``nansum``, sparse and nested tensors,
-    sums across processes, and the gradients that are accumulated where a tensor was used more than once. Of those that
-    differ from run to run ``torch.use_deterministic_algorithms`` takes care.
+    FlashAttention, oneDNN); in eager mode ``cross_entropy``, ``nll_loss`` and the multi-margin losses with
+    ``reduction="sum"`` or ``"mean"`` (sum what ``reduction="none"`` gives instead), norms, variances and softmax;
+    batch, layer and group normalization, ``cumsum``, ``prod``, ``index_add``, ``scatter_add`` and embedding gradients,
+    ``einsum``, ``nansum``, sparse and nested tensors, sums across processes, and the gradients that are accumulated
+    where a tensor was used more than once. Of those that differ from run to run ``torch.use_deterministic_algorithms``
+    takes care.
 
     On entering and on leaving, compiled functions are dropped (``torch.compiler.reset``), because nothing in them asks
     whether sums are overridden: enter it once around a training, not once a step. No other thread may be summing at
@@ -47,14 +52,22 @@ class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
     ...     torch.ones(1000).sum()
     tensor(1000.)
 
+    Args:
+        operators: Which ones to override, of ``"sum"`` and ``"mean"``; all of them if none is named.
+
     Raises:
-        RuntimeError: Sums are overridden already, by a context or by ``set_override_aten``; or a context is left that
-            is not the one that was entered. In either case the one that was entered stays until it is left.
+        ValueError: There is no such operator.
+        RuntimeError: Operators are overridden already, by a context or by ``set_override_aten``; or a context is left
+            that is not the one that was entered. In either case the one that was entered stays until it is left.
     """
 
     @_outside_of_graphs
+    def __init__(self, *operators: str) -> None:
+        self._operators = _checked(operators)
+
+    @_outside_of_graphs
     def __enter__(self) -> "override_aten":
-        _begin(self)
+        _begin(self, self._operators)
         return self
 
     @_outside_of_graphs
@@ -65,25 +78,44 @@ class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
 
 
 @_outside_of_graphs
-def set_override_aten(enabled: bool) -> None:
+def set_override_aten(enabled: bool, *operators: str) -> None:
     """Switch on, or off again, for the rest of the process, what `override_aten` does for a block.
 
+    Args:
+        enabled: Whether to switch on.
+        operators: Which ones to override, as for `override_aten`. Switching off takes all of them back.
+
     Raises:
+        ValueError: There is no such operator, or operators are named to be switched off.
         RuntimeError: It is on already, or on through a context, or not on.
     """
-    (_begin if enabled else _end)(set_override_aten)
+    if enabled:
+        _begin(set_override_aten, _checked(operators))
+    elif operators:
+        raise ValueError("set_override_aten: operators are named; accepted are none, since all are switched off")
+    else:
+        _end(set_override_aten)
 
 
-def _begin(owner: object) -> None:
+def _checked(operators: tuple[str, ...]) -> tuple[str, ...]:
+    for name in operators:
+        if name not in OPERATORS:
+            raise ValueError(
+                f"override_aten: operators has {name!r}; accepted are {' and '.join(map(repr, OPERATORS))}"
+            )
+    return tuple(dict.fromkeys(operators)) or OPERATORS
+
+
+def _begin(owner: object, operators: tuple[str, ...]) -> None:
     global _owner, _pass_before
     with _lock:
         if _owner is not None:
-            raise RuntimeError("override_aten: torch.sum is overridden already; leave that context, or switch it off")
+            raise RuntimeError("override_aten: operators are overridden already; leave that context, or switch it off")
         from torch._inductor import config
 
         _pass_before = config.post_grad_custom_pre_pass
-        inductor_pass = _inductor_pass(_pass_before)
-        torch.ops.reduce._override_aten(True)
+        inductor_pass = _inductor_pass(_pass_before, operators)
+        torch.ops.reduce._override_aten(operators)
         _owner = owner
         try:
             config.post_grad_custom_pre_pass = inductor_pass
@@ -96,7 +128,7 @@ def _begin(owner: object) -> None:
 def _end(owner: object) -> None:
     with _lock:
         if _owner is not owner:
-            raise RuntimeError("override_aten: left without being the one that overrides torch.sum at the moment")
+            raise RuntimeError("override_aten: left without being the one that overrides operators at the moment")
         _restore()
         _drop_compiled_functions()
 
@@ -105,7 +137,7 @@ def _restore() -> None:
     global _owner, _pass_before
     from torch._inductor import config
 
-    torch.ops.reduce._override_aten(False)
+    torch.ops.reduce._override_aten(())
     config.post_grad_custom_pre_pass = _pass_before
     _owner = _pass_before = None
 
@@ -115,14 +147,18 @@ def _drop_compiled_functions() -> None:
         torch.compiler.reset()
 
 
-def _inductor_pass(before: Any) -> Any:
+def _inductor_pass(before: Any, operators: tuple[str, ...]) -> Any:
     """Return a pass over Inductor's graphs that runs after ``before``; its class needs imports that take a second."""
     from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 
-    aten, reduce = torch.ops.aten.sum, torch.ops.reduce.sum
-    targets = {aten.default: reduce.default, aten.dim_IntList: reduce.dim_IntList}
+    aten, reduce = torch.ops.aten, torch.ops.reduce
+    targets: dict[Any, Any] = {}
+    if "sum" in operators:
+        targets |= {aten.sum.default: reduce.sum.default, aten.sum.dim_IntList: reduce.sum.dim_IntList}
+    if "mean" in operators:
+        targets |= {aten.mean.default: reduce.mean.default, aten.mean.dim: reduce.mean.dim_IntList}
 
-    class SumsToReduceSum(CustomGraphPass):
+    class ToReduceOps(CustomGraphPass):
         def __call__(self, graph: torch.fx.Graph) -> None:
             if before is not None:
                 before(graph)
@@ -132,14 +168,14 @@ def _inductor_pass(before: Any) -> Any:
 
         def uuid(self) -> Any:
             """Tell Inductor's cache which graphs this pass has seen."""
-            mine = get_hash_for_files((__file__,))
+            mine = (get_hash_for_files((__file__,)), operators)
             return mine if before is None else (mine, before.uuid()) if isinstance(before, CustomGraphPass) else None
 
-    return SumsToReduceSum()
+    return ToReduceOps()
 
 
 def _has_kernel(node: torch.fx.Node) -> bool:
-    """Whether reduce.sum takes the sum: any but one of complex numbers as real ones, which Inductor leaves to aten."""
+    """Whether reduce_ops takes it: any but one of complex numbers as real ones, which Inductor leaves to aten."""
     x: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
     dtype = node.kwargs.get("dtype") or x.dtype
     assert isinstance(dtype, torch.dtype)

@@ -24,7 +24,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from reduce_ops.canonical import sum as canonical_sum
+from reduce_ops import canonical
 
 FILE = Path(__file__).with_name("order1.json")
 
@@ -37,12 +37,13 @@ Case = dict[str, Any]
 Words = npt.NDArray[Any]  # of 64 bits
 
 
-def _sum(x: Tensor, case: Case) -> Tensor:
-    return canonical_sum(x, case.get("dim"), dtype=getattr(torch, case["to"]) if "to" in case else None)
-
-
-OPERATORS: dict[str, Callable[[Tensor, Case], Tensor]] = {"sum": _sum}
+OPERATORS: dict[str, Callable[..., Tensor]] = {"sum": canonical.sum, "mean": canonical.mean}
 """The operators that a case may name."""
+
+
+def _result(x: Tensor, case: Case) -> Tensor:
+    dtype = getattr(torch, case["to"]) if "to" in case else None
+    return OPERATORS[case["operator"]](x, case.get("dim"), dtype=dtype)
 
 
 class VerifyError(Exception):
@@ -213,7 +214,7 @@ def check(suite: Suite, device: torch.device) -> Check:
         offset = case.get("offset", 0) if _length(case) else 0
         x = storages[_Storage.of(case)].as_strided(case["size"], case["stride"], offset)
         try:
-            return _hash(OPERATORS[case["operator"]](x, case), suite.formats)
+            return _hash(_result(x, case), suite.formats)
         except RuntimeError as error:
             return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 

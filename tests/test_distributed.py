@@ -77,6 +77,48 @@ def placements_and_values_of_sums(device: str) -> None:
     assert_same_bits(whole, OPS.sum(partial.full_tensor(), dtype=torch.int64))
 
 
+def means(device: str) -> None:
+    """Shards of different sizes; the bits of one process's mean where no reduced dimension is sharded."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+
+    import reduce_ops.distributed  # noqa: F401
+
+    mesh = init_device_mesh(device, (WORLD,))
+    x = values(7, 3, 5, device=device)
+    for placement in (Replicate(), Shard(0), Shard(1), Shard(2)):
+        d = distribute_tensor(x, mesh, [placement])
+        for dim in (0, 1, (0, 2), -1, None, ()):
+            for keepdim in (False, True):
+                actual, expected = OPS.mean(d, dim, keepdim), OPS.mean(x, dim, keepdim)
+                assert actual.shape == expected.shape
+                reduced = {k % 3 for k in ((dim,) if isinstance(dim, int) else dim or range(3))}
+                if isinstance(placement, Shard) and placement.dim in reduced:
+                    assert actual.placements == (Partial(),)
+                    torch.testing.assert_close(actual.full_tensor(), expected)
+                else:
+                    assert_same_bits(actual.full_tensor(), expected)
+        torch.testing.assert_close(OPS.mean.default(d).full_tensor(), OPS.mean(x))
+        wide = OPS.mean(d, dtype=torch.float64)
+        assert wide.dtype == torch.float64
+        torch.testing.assert_close(wide.full_tensor(), OPS.mean(x, dtype=torch.float64))
+        for function in (OPS.mean, lambda t: OPS.mean(t, 0).square(), lambda t: OPS.mean(t * t, 1, True).sin()):
+            reference = (x / x.abs().max()).requires_grad_()
+            leaf = distribute_tensor(reference.detach(), mesh, [placement]).requires_grad_()
+            function(leaf).sum().backward()
+            function(reference).sum().backward()
+            assert leaf.grad is not None and reference.grad is not None
+            torch.testing.assert_close(leaf.grad.full_tensor(), reference.grad)
+    partial = OPS.sum(distribute_tensor(x, mesh, [Shard(0)]), 0)
+    torch.testing.assert_close(OPS.mean(partial, 0).full_tensor(), OPS.mean(OPS.sum(x, 0), 0))
+    # The local sums of these halves are infinite in float16.
+    large = distribute_tensor(torch.full((101,), 60000.0, dtype=torch.float16, device=device), mesh, [Shard(0)])
+    torch.testing.assert_close(OPS.mean(large).full_tensor().float().cpu(), torch.tensor(60000.0), rtol=1e-3, atol=0)
+    with_ints = distribute_tensor(torch.ones(4, dtype=torch.int64, device=device), mesh, [Shard(0)])
+    with pytest.raises(RuntimeError, match="mean: self is Long"):
+        OPS.mean(with_ints)
+
+
 def gradients_of_sums(device: str) -> None:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -207,6 +249,8 @@ def sums_where_dtensor_lacks_a_part() -> None:
         assert op(x).sum() == 3
         with pytest.raises(NotImplementedError, match=r"reduce\."):
             op(d)
+    with pytest.raises(NotImplementedError, match=r"reduce\.mean"):
+        OPS.mean(d)
     assert module.sum_exact(x) == 3
 
 
@@ -222,7 +266,7 @@ def test_a_description_of_shards_that_another_pytorch_has() -> None:
 
 
 def test_dtensor(device: torch.device) -> None:
-    spawn([placements_and_values_of_sums, gradients_of_sums], device)
+    spawn([placements_and_values_of_sums, gradients_of_sums, means], device)
 
 
 def test_ddp_and_fsdp2(device: torch.device) -> None:

@@ -126,7 +126,7 @@ def test_a_process_that_dies_is_told(
     ("cases", "order", "reason"),
     [
         ([], 2, "is of order 2; this version of reduce_ops has order 1"),
-        ([{"operator": "mean"}], 1, "has cases of the operator 'mean'; known are sum"),
+        ([{"operator": "median"}], 1, "has cases of the operator 'median'; known are sum, mean"),
         ([{}], 1, "is not a file of cases: KeyError: 'operator'"),
     ],
 )
@@ -177,7 +177,7 @@ def test_the_file_is_what_its_script_makes(maker: ModuleType) -> None:
     assert [without_hash(case) for case in CASES] == list(maker.cases())
     text = verify.FILE.read_text()
     assert text == maker.text_of(CASES)
-    assert len(text) < 200_000
+    assert len(text) < 250_000
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -185,7 +185,7 @@ def test_numpy_reproduces_the_hashes(script: ModuleType) -> None:
     """All but one in 10 of the large cases, which take more time than they tell."""
     large = [case for case in CASES if math.prod(case["size"]) > 2**17]
     for case in [case for case in CASES if case not in large] + large[::10]:
-        assert script.sum_hash(case, SUITE.formats) == case["hash"], case
+        assert script.result_hash(case, SUITE.formats) == case["hash"], case
 
 
 def test_the_script_says_what_differs(tmp_path: Path) -> None:
@@ -270,6 +270,6 @@ def test_the_order_shows(dtype: str, script: ModuleType, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(script, "tree_sum", one_after_the_other)
     cases = [case for case in plain(dtype) if 256 < math.prod(case["size"]) < 2**17]
-    differ = [case for case in cases if script.sum_hash(case, SUITE.formats) != case["hash"]]
+    differ = [case for case in cases if script.result_hash(case, SUITE.formats) != case["hash"]]
     assert len(cases) >= 25
     assert 3 * len(differ) >= len(cases), len(differ)

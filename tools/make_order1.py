@@ -88,7 +88,7 @@ def case(
         described["offset"] = offset
     if dim is not None:
         described["dim"] = dim
-    if dtype == "float8_e4m3fn" and not more:
+    if dtype == "float8_e4m3fn" and "values" not in more and "to" not in more:
         described["values"] = "positive"  # sums of both signs stay so small that they are exact in float32
     # Additions round in float32. In a result of 16 bits that shows only where nearly all of the sum cancels.
     if more.get("to", dtype) in SHORT and dtype not in INTEGERS and "values" not in more:
@@ -224,6 +224,26 @@ def cases() -> Iterator[Case]:
         if dtype != "float32":
             yield case("float32", contiguous(5), values="minus zero", to=dtype)
         yield case(dtype, contiguous(70, 33), [1], values="special", to="bool")
+    yield from means()
+
+
+def means() -> Iterator[Case]:
+    """Yield the cases of the mean: what is a sum's is in those of the sum. Few, for a GPU compiles kernels for them."""
+    for dtype in (*FORMATS, *COMPLEX):
+        is_common = dtype in COMMON
+        for n in (0, 1, 3, 257, 4097, 2**20 + 1) if is_common else (3, 4097):
+            yield case(dtype, contiguous(n), operator="mean")
+        for i, (layout, dim, offset) in enumerate(layouts()):
+            if i == 2 or (is_common and i % 6 == 0):
+                yield case(dtype, layout, dim, offset, operator="mean")
+        for values in ("special", "subnormal", "minus zero"):  # subnormal: quotients are so, too
+            yield case(dtype, contiguous(600, 5), [0], operator="mean", values=values)
+            yield case(dtype, contiguous(4097), operator="mean", values=values)
+    for dtype, to in (
+        *(("int64", "float32"), ("bool", "float64"), ("uint8", "bfloat16"), ("int32", "complex64")),
+        *(("bfloat16", "float32"), ("float32", "float16"), ("float64", "float32"), ("float8_e5m2", "float64")),
+    ):
+        yield case(dtype, contiguous(4097), operator="mean", to=to)
 
 
 def load_script() -> ModuleType:
@@ -247,9 +267,9 @@ def text_of(hashed: list[Case]) -> str:
 
 
 def main() -> int:
-    sum_hash = load_script().sum_hash
+    result_hash = load_script().result_hash
     with np.errstate(all="ignore"):
-        hashed = [described | {"hash": sum_hash(described, formats())} for described in cases()]
+        hashed = [described | {"hash": result_hash(described, formats())} for described in cases()]
     FILE.write_text(text_of(hashed))
     print(f"{FILE.name}: {len(hashed)} cases")
     return 0

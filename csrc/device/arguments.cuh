@@ -15,9 +15,20 @@ namespace reduce_ops::sum {
 /// `dtype=float32` of 16-bit elements.
 struct Results {
   void* sums;
+  int64_t count;  // of the elements of an output, not of what an earlier launch left of them
   bool rounded;
 
 #ifdef __CUDACC__
+  /// What becomes of the last value of an output, before it is rounded.
+  template <typename Acc>
+  __device__ Acc finish(Acc sum) const {
+    if constexpr (is_node<Acc>) {
+      return {Operator<Acc>::finish(sum.value, count)};
+    } else {
+      return sum;
+    }
+  }
+
   /// store(sums), which converts what it stores.
   template <typename Acc, typename Out, typename Store>
   __device__ void visit(Store store) const {
@@ -33,7 +44,8 @@ struct Results {
   }
 
   template <typename Out, typename Acc>
-  __device__ void store(int64_t i, Acc sum) const {
+  __device__ void store(int64_t i, Acc last) const {
+    const Acc sum = finish(last);
     visit<Acc, Out>([=]<typename To>(To* result) { result[i] = convert<To>(sum); });
   }
 #endif

@@ -233,6 +233,8 @@ __global__ void __launch_bounds__(kVector == 1 || (kOneStride && kVector * sizeo
     if (!fold_segments(sum, static_cast<unsigned>(column), columns, blockIdx.y, gridDim.y, slots, s)) return;
   }
   if (active && threadIdx.y == 0) {
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) sum.x[v] = c.results.finish(sum.x[v]);
     c.results.visit<Acc, Out>(
         [&](auto* result) { store_apart(result + c.order.place(column), c.order.places.stride[0], sum); });
   }
@@ -278,6 +280,8 @@ __global__ void __launch_bounds__(256) sum_few_rows(const __grid_constant__ FewR
     for (int mask = kWidth; mask < kWarpSize; mask *= 2) sum.x[v] += shuffle_xor(sum.x[v], mask);
   }
   if (!active || part > 0) return;
+#pragma unroll
+  for (int v = 0; v < kVector; ++v) sum.x[v] = r.results.finish(sum.x[v]);
   r.results.visit<Acc, Out>([&](auto* result) {
     if (kSideBySide || r.order.places.dims == 1) {
       store_streaming<kVector>(result + column, sum.x);

@@ -131,7 +131,7 @@ __device__ float2 widen_pair(uint16_t pair) {
 #endif
 }
 
-/// Widens an element exactly, or rounds a sum to nearest even. To a Node: its leaf; from one: the result.
+/// Widens an element exactly, or rounds a sum to nearest even. To a Node: its leaf; from one: its value.
 template <typename To, typename From>
 __device__ To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {
@@ -139,7 +139,7 @@ __device__ To convert(From x) {
   } else if constexpr (is_node<To>) {
     return {Operator<To>::leaf(x)};
   } else if constexpr (is_node<From>) {
-    return convert<To>(Operator<From>::finish(x.value));
+    return convert<To>(x.value);
   } else if constexpr (std::is_same_v<From, float16>) {
     return convert<To>(half_to_float(x.bits));
   } else if constexpr (std::is_same_v<From, bfloat16>) {

@@ -6,10 +6,10 @@
 //   leaf(element)         what an element comes in with, a Value
 //   combine(left, right)  commutative to the bit, for lanes do not care which of the two they hold
 //   identity()            what a missing element counts as: combine(x, identity()) has the bits of x
-//   finish(value)         what becomes of the last Value before it is rounded
+//   finish(value, n)      what becomes of the last Value, of n elements, before it is rounded
 //
 // and kernels accumulate in Node<Op> (numeric.cuh), whose `+` is combine. So a new operator is one struct here, an
-// enumerator (sum/instance.h) and its name (sum/instance_cuda.cpp). Kernels that write nodes store Node<Op>; those that
+// enumerator (sum/operator.h) and its name (sum/instance_cuda.cpp). Kernels that write nodes store Node<Op>; those that
 // read them again have it as the type of their elements, and then map nothing.
 //
 // Every operation is rounded on its own, so that a CPU gets the same bits: kernels are compiled without fused
@@ -20,6 +20,22 @@
 #include "device/numeric.cuh"
 
 namespace reduce_ops {
+
+/// Their sum, divided by how many there are, a number that is rounded to T first.
+template <typename T>
+struct Mean {
+  using Value = T;
+
+  template <typename In>
+  static __device__ T leaf(In element) {
+    return convert<T>(element);
+  }
+  static __device__ T combine(T left, T right) { return left + right; }
+  static __device__ constexpr T identity() { return reduce_ops::identity<T>(); }
+  static __device__ T finish(T sum, int64_t n) {
+    return by_components(sum, [n](auto part) { return part / static_cast<decltype(part)>(n); });
+  }
+};
 
 /// x * x, added up.
 template <typename T>
@@ -33,13 +49,13 @@ struct SumOfSquares {
   }
   static __device__ T combine(T left, T right) { return left + right; }
   static __device__ constexpr T identity() { return reduce_ops::identity<T>(); }
-  static __device__ T finish(T sum) { return sum; }
+  static __device__ T finish(T sum, int64_t) { return sum; }
 };
 
 /// The square root of that.
 template <typename T>
 struct Norm : SumOfSquares<T> {
-  static __device__ T finish(T sum) { return std::sqrt(sum); }
+  static __device__ T finish(T sum, int64_t) { return std::sqrt(sum); }
 };
 
 /// The largest element, or a NaN, of any bits, if one is NaN. 0.0 is larger than -0.0.
@@ -68,7 +84,7 @@ struct Max {
       return 0;
     }
   }
-  static __device__ T finish(T x) { return x; }
+  static __device__ T finish(T x, int64_t) { return x; }
 };
 
 }  // namespace reduce_ops

@@ -68,6 +68,8 @@ __global__ void __launch_bounds__(256) sum_tiny_rows(const __grid_constant__ Sho
     }
     const int64_t row = first + i * step;
     if (row + kRows <= r.rows) {
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) sum[k] = r.results.finish(sum[k]);
       r.results.visit<Acc, Out>([&](auto* result) { store_streaming<kRows>(result + row, sum); });
     } else {
 #pragma unroll

@@ -12,10 +12,10 @@
 
 namespace reduce_ops::jit {
 
-/// The kernels that a sum launches on such a GPU (checked_gpu), one after the other: header and expression.
+/// The kernels that a sum or a mean launches on such a GPU (checked_gpu), one after the other: header and expression.
 std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef dims,
                                  std::optional<at::ScalarType> dtype, int64_t multiprocessors,
-                                 std::optional<int64_t> l2_bytes);
+                                 std::optional<int64_t> l2_bytes, bool mean);
 
 /// All kernels of exact sums.
 std::vector<std::string> exact_kernels();

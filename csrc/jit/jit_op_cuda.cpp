@@ -55,7 +55,7 @@ const bool kWarnsThroughPyTorch = [] {
 
 std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef dims,
                                  std::optional<at::ScalarType> dtype, int64_t multiprocessors,
-                                 std::optional<int64_t> l2_bytes) {
+                                 std::optional<int64_t> l2_bytes, bool mean) {
   const Gpu gpu = sum::checked_gpu("_kernels", multiprocessors, l2_bytes);
   TORCH_CHECK(self.numel() > 0, "_kernels: self has no elements");
   std::vector<std::string> names;
@@ -65,11 +65,12 @@ std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef
       return cudaSuccess;
     });
   };
-  const auto sum_into = [&](const at::Tensor& x, sum::DimSet reduced, at::ScalarType accumulate,
+  const auto sum_into = [&](sum::Operator op, const at::Tensor& x, sum::DimSet reduced, at::ScalarType accumulate,
                             const at::Tensor& result) {
-    sum::run_steps(x, reduced, accumulate, result, {gpu, empty, [](const at::Tensor&, const at::Tensor&) {}, launch});
+    sum::run_steps(op, x, reduced, accumulate, result,
+                   {gpu, empty, [](const at::Tensor&, const at::Tensor&) {}, launch});
   };
-  sum::sum(self, {dims, false, dtype}, sum_into, empty);
+  sum::sum(self, {dims, false, dtype, mean ? sum::Operator::mean : sum::Operator::sum}, sum_into, empty);
   return names;
 }
 

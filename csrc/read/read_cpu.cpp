@@ -18,8 +18,8 @@ using Line = std::array<uint64_t, 8>;
 #define FOR_EVERY_X86
 #endif
 
-/// All words of so many lines, mixed. More than L2 holds is read ahead, as sums do it: 2^26 floats at 18 GB/s instead of
-/// 10 (one core of a Xeon with AVX-512).
+/// All words of so many lines, mixed. More than L2 holds is read ahead, as sums do it: 2^26 floats at 18 GB/s instead
+/// of 10 (one core of a Xeon with AVX-512).
 FOR_EVERY_X86 uint64_t mix_of(const Line* lines, int64_t count) {
   constexpr int64_t kPage = 64;  // lines
   const int64_t ahead = count > 1 << 14 ? 2 * kPage : 0;

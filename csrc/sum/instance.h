@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "jit/kernel.h"
+#include "sum/operator.h"
 #include "types.h"
 
 namespace reduce_ops::sum {
@@ -46,9 +47,6 @@ enum class Source : uint8_t {
   pitched,
   strided,
 };
-
-/// What is computed, in the order of kOperatorNames (instance_cuda.cpp; device/operators.cuh).
-enum class Operator : uint8_t { sum, sum_of_squares, norm, max };
 
 /// Instance::in, beside those of Type: elements that an earlier launch left, which the operator combines as they are.
 inline constexpr uint8_t kNode = 0xff;

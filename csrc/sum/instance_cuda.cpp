@@ -50,7 +50,7 @@ constexpr std::array kSources = {
 };
 
 /// Of an accumulate type; none for a sum, which accumulates in the type itself.
-constexpr std::array kOperatorNames = {"", "SumOfSquares", "Norm", "Max"};
+constexpr std::array kOperatorNames = {"", "Mean", "SumOfSquares", "Norm", "Max"};
 static_assert(kOperatorNames.size() == static_cast<size_t>(Operator::max) + 1);
 
 std::string accumulate_name(const Instance& i) {

@@ -30,7 +30,7 @@ Instance instance_of(Template of, const Launch& l) {
   const Type out = l.accumulate == Type::float32 && has_16_bits(l.in) ? l.in : has_16_bits(l.out) ? l.out : accumulate;
   Instance i{of, static_cast<uint8_t>(in), static_cast<uint8_t>(accumulate), static_cast<uint8_t>(out)};
   i.op = l.op;
-  if (l.of_nodes && l.op != Operator::sum) i.in = kNode;
+  if (l.of_nodes && maps(l.op)) i.in = kNode;
   return i;
 }
 
@@ -478,7 +478,7 @@ class Launcher {
   int element_size() const { return l_.problem.element_size; }
   int accumulate_size() const { return l_.problem.accumulate_size; }
 
-  Results results() const { return {l_.result, l_.out != l_.accumulate}; }
+  Results results() const { return {l_.result, l_.count, l_.out != l_.accumulate}; }
 
   /// Where tiles of words that are an output each store its sum; nowhere if they are parts, which leave nodes.
   Results whole_results() const { return p_.window > 0 ? Results{} : results(); }

@@ -21,10 +21,10 @@ struct Steps {
 };
 
 /// SumInto in steps. self: neither conjugated nor negated.
-void run_steps(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
+void run_steps(Operator op, const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
                const Steps& steps);
 
-/// The last part of that: by l.plan, a plan of l.problem, which is that of self.
+/// The last part of that: by l.plan, a plan of l.problem, which is that of self; l.op and l.count are set, too.
 void run_plan(const at::Tensor& self, at::ScalarType accumulate, const at::Tensor& result, Launch& l,
               const Steps& steps);
 

@@ -44,10 +44,11 @@ void with_steps(const at::Tensor& tensor, const Gpu* gpu, const Run& run) {
 }
 
 /// SumInto with the plan for such a GPU; null: the tensor's.
-void sum_by(const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
+void sum_by(Operator op, const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
             const Gpu* gpu) {
-  with_steps(tensor, gpu,
-             [&](const at::Tensor& self, const Steps& steps) { run_steps(self, reduced, accumulate, result, steps); });
+  with_steps(tensor, gpu, [&](const at::Tensor& self, const Steps& steps) {
+    run_steps(op, self, reduced, accumulate, result, steps);
+  });
 }
 
 }  // namespace
@@ -56,24 +57,26 @@ at::Tensor empty_cuda(at::IntArrayRef sizes, at::ScalarType dtype, const at::Ten
   return at::detail::empty_cuda(sizes, dtype, like.device(), std::nullopt);
 }
 
-void sum_cuda(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
-  sum_by(self, reduced, accumulate, result, nullptr);
+void sum_cuda(Operator op, const at::Tensor& self, DimSet reduced, at::ScalarType accumulate,
+              const at::Tensor& result) {
+  sum_by(op, self, reduced, accumulate, result, nullptr);
 }
 
 at::Tensor sum_as_on(const at::Tensor& self, at::OptionalIntArrayRef dims, int64_t multiprocessors,
                      std::optional<int64_t> l2_bytes) {
   const Gpu gpu = checked_gpu("_sum_as_on", multiprocessors, l2_bytes);
-  const auto sum_into = [&gpu](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate,
-                               const at::Tensor& result) { sum_by(x, reduced, accumulate, result, &gpu); };
+  const auto sum_into = [&gpu](Operator op, const at::Tensor& x, DimSet reduced, at::ScalarType accumulate,
+                               const at::Tensor& result) { sum_by(op, x, reduced, accumulate, result, &gpu); };
   return sum(self, {dims, false, std::nullopt}, sum_into, empty_cuda);
 }
 
 at::Tensor sum_with_plan(const at::Tensor& self, at::OptionalIntArrayRef dims, const std::string& plan,
                          int64_t multiprocessors, std::optional<int64_t> l2_bytes) {
   const Gpu gpu = checked_gpu("_sum_with_plan", multiprocessors, l2_bytes);
-  const auto sum_into = [&](const at::Tensor& x, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
+  const auto sum_into = [&](Operator op, const at::Tensor& x, DimSet reduced, at::ScalarType accumulate,
+                            const at::Tensor& result) {
     with_steps(x, &gpu, [&](const at::Tensor& resolved, const Steps& steps) {
-      Launch l{};
+      Launch l{.op = op, .count = resolved.numel() / result.numel()};
       TORCH_CHECK(describe(resolved, reduced, accumulate, result, l.problem), "_sum_with_plan: self has more than ",
                   kMaxDims, " dimensions of a kind after merging");
       const std::vector<Plan> legal = candidates(l.problem, gpu);

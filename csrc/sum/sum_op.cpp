@@ -8,6 +8,7 @@
 #include <c10/util/Exception.h>
 
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "sum_dtypes.h"
@@ -33,8 +34,9 @@ bool converts_on_load(at::ScalarType input, at::ScalarType element) {
   }
 }
 
-/// A sum as a backend takes it.
+/// What a backend is asked for.
 struct Job {
+  Operator op;
   at::Tensor self;
   DimSet reduced;
   at::ScalarType accumulate;
@@ -43,22 +45,25 @@ struct Job {
   /// sums: dense, of dtype `stored`.
   void run(const at::Tensor& sums, c10::function_ref<SumInto> sum_into) const {
     if (sums.numel() == 0) return;
-    if (self.numel() == 0) {
-      sums.zero_();
+    if (self.numel() > 0) {
+      sum_into(op, self, reduced, accumulate, sums);
+    } else if (op == Operator::mean) {
+      constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+      sums.fill_(sums.is_complex() ? at::Scalar(c10::complex<double>(kNan, kNan)) : at::Scalar(kNan));
     } else {
-      sum_into(self, reduced, accumulate, sums);
+      sums.zero_();
     }
   }
 };
 
-Job job_of(const at::Tensor& self, DimSet reduced, at::ScalarType element, at::ScalarType result) {
+Job job_of(Operator op, const at::Tensor& self, DimSet reduced, at::ScalarType element, at::ScalarType result) {
   at::Tensor x = self;
   if (!converts_on_load(x.scalar_type(), element)) x = x.to(element);
   const at::ScalarType accumulate = accumulate_dtype(element);
   // complex32 has no kernels; float16 and bfloat16 results are rounded by the backend, any other in the end.
   if (x.scalar_type() == at::kComplexHalf) x = x.to(at::kComplexFloat);
   const bool rounds = result == x.scalar_type() && (result == at::kHalf || result == at::kBFloat16);
-  return {std::move(x), reduced, accumulate, rounds ? result : accumulate};
+  return {op, std::move(x), reduced, accumulate, rounds ? result : accumulate};
 }
 
 }  // namespace
@@ -70,6 +75,18 @@ at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::op
   check_summable(op, "dtype", self, *dtype);
   check_holds(op, input, *dtype);
   return *dtype;
+}
+
+at::ScalarType result_dtype(Operator op, const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                            const char* argument) {
+  const at::ScalarType result = result_dtype(name_of(op), self, dtype);
+  if (op == Operator::mean) {
+    const bool given = dtype.has_value();
+    const at::ScalarType of = given ? *dtype : self.scalar_type();
+    TORCH_CHECK(!at::isIntegralType(of, /*includeBool=*/true), "mean: ", given ? argument : "self", " is ", of,
+                "; accepted are floating point and complex dtypes", given ? "" : ", or any with dtype= one of these");
+  }
+  return result;
 }
 
 DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims) {
@@ -86,9 +103,9 @@ std::pair<at::Tensor, DimSet> kept_first(const at::Tensor& self, DimSet reduced)
 
 at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref<SumInto> sum_into,
                Allocate* allocate) {
-  const at::ScalarType result = result_dtype("sum", self, request.dtype);
+  const at::ScalarType result = result_dtype(request.op, self, request.dtype);
   const DimSet reduced = reduced_dims(self, request.dims);
-  const Job job = job_of(self, reduced, request.dtype.value_or(self.scalar_type()), result);
+  const Job job = job_of(request.op, self, reduced, request.dtype.value_or(self.scalar_type()), result);
   const auto sizes = result_sizes(self.sizes(), reduced, request.keepdim);
   at::Tensor sums = allocate(sizes, job.stored, self);
   job.run(sums, sum_into);
@@ -101,22 +118,24 @@ std::optional<at::ScalarType> dtype_of(const at::Tensor& self, const at::Tensor&
   return out.scalar_type();
 }
 
-void check_out(const at::Tensor& self, at::ScalarType result, const at::Tensor& out) {
-  TORCH_CHECK(out.scalar_type() == result, "sum: expected out to have dtype ", result, ", but it has ",
+void check_out(Operator op, const at::Tensor& self, at::ScalarType result, const at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == result, name_of(op), ": expected out to have dtype ", result, ", but it has ",
               out.scalar_type());
-  TORCH_CHECK(out.device() == self.device(), "sum: expected out to be on the device of self, ", self.device(),
+  TORCH_CHECK(out.device() == self.device(), name_of(op), ": expected out to be on the device of self, ", self.device(),
               ", but it is on ", out.device());
-  TORCH_CHECK(out.layout() == at::kStrided, "sum: expected out to be strided, but its layout is ", out.layout());
+  TORCH_CHECK(out.layout() == at::kStrided, name_of(op), ": expected out to be strided, but its layout is ",
+              out.layout());
 }
 
 at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& out,
                     c10::function_ref<SumInto> sum_into, Allocate* allocate) {
   const auto dtype = request.dtype ? request.dtype : dtype_of(self, out);
-  const at::ScalarType result = result_dtype("sum", self, dtype);
+  const at::ScalarType result = result_dtype(request.op, self, dtype, request.dtype ? "dtype" : "out");
   const DimSet reduced = reduced_dims(self, request.dims);
-  check_out(self, result, out);
+  check_out(request.op, self, result, out);
   // out may be self, whose sizes are then no longer those of what is summed.
-  const Job job = job_of(self.is_same(out) ? self.alias() : self, reduced, dtype.value_or(self.scalar_type()), result);
+  const Job job =
+      job_of(request.op, self.is_same(out) ? self.alias() : self, reduced, dtype.value_or(self.scalar_type()), result);
   const auto sizes = result_sizes(self.sizes(), reduced, request.keepdim);
   at::native::resize_output(out, sizes);
   const bool direct = job.stored == result && out.is_contiguous() && !out.is_neg() && !out.is_conj() &&

@@ -1,4 +1,5 @@
-// What `reduce::sum` does on every backend: check arguments, settle dtypes and shapes, hand over to the backend.
+// What `reduce::sum` and `reduce::mean` do on every backend: check arguments, settle dtypes and shapes, hand over to
+// the backend.
 
 #pragma once
 
@@ -11,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "sum/operator.h"
+
 namespace reduce_ops::sum {
 
 /// Bit d is set if dimension d is summed over. Tensors of more than 64 dimensions are summed over all of them only.
@@ -18,10 +21,12 @@ using DimSet = std::bitset<64>;
 
 inline bool has(DimSet reduced, int64_t d) { return d >= static_cast<int64_t>(reduced.size()) || reduced[d]; }
 
-/// Sums self, which has elements, over the dimensions of `reduced`, each output in the canonical order. result: on the
-/// device of self, one element for each index of the other dimensions, dense and in row-major order of that index
-/// (dimensions of size 1 aside). Its dtype is `accumulate`, or that of self where that is float16 or bfloat16.
-using SumInto = void(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result);
+/// Sums self, which has elements, or takes its mean, over the dimensions of `reduced`, each output in the canonical
+/// order. result: on the device of self, one element for each index of the other dimensions, dense and in row-major
+/// order of that index (dimensions of size 1 aside). Its dtype is `accumulate`, or that of self where that is float16
+/// or bfloat16.
+using SumInto = void(Operator op, const at::Tensor& self, DimSet reduced, at::ScalarType accumulate,
+                     const at::Tensor& result);
 
 /// A new tensor on the device of `like`, without the detour through the dispatcher that at::empty takes (0.4 us).
 using Allocate = at::Tensor(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& like);
@@ -31,6 +36,7 @@ struct Request {
   at::OptionalIntArrayRef dims;
   bool keepdim;
   std::optional<at::ScalarType> dtype;
+  Operator op = Operator::sum;
 };
 
 at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref<SumInto> sum_into, Allocate* allocate);
@@ -39,14 +45,17 @@ at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& 
 
 // For backends that have no data, only dtypes and sizes, and for sums of other kinds; `op` is who complains.
 at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::optional<at::ScalarType> dtype);
+/// argument: where dtype is from, for errors.
+at::ScalarType result_dtype(Operator op, const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                            const char* argument = "dtype");
 DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims);
 /// The dimensions from `first` on.
 inline DimSet dims_from(int64_t first) { return DimSet().set() << first; }
 /// A copy of `self` with its kept dimensions first, and its reduced ones: either merge to one.
 std::pair<at::Tensor, DimSet> kept_first(const at::Tensor& self, DimSet reduced);
-/// What dtype= is where the caller gives out= alone: that of out, unless the sum has it anyway.
+/// What dtype= is where the caller gives out= alone: that of out, unless the result has it anyway.
 std::optional<at::ScalarType> dtype_of(const at::Tensor& self, const at::Tensor& out);
-void check_out(const at::Tensor& self, at::ScalarType result, const at::Tensor& out);
+void check_out(Operator op, const at::Tensor& self, at::ScalarType result, const at::Tensor& out);
 
 /// The sizes of a sum over `reduced`; Size is int64_t or SymInt.
 template <typename Size>

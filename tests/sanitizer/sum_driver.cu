@@ -106,7 +106,13 @@ struct SumOf {
   }
   static Acc leaf(Acc x) { return x; }
   static Acc combine(Acc left, Acc right) { return left + right; }
-  static Acc finish(Acc x) { return x; }
+  static Acc finish(Acc x, int64_t) { return x; }
+};
+
+template <typename Acc>
+struct MeanOf : SumOf<Acc> {
+  [[maybe_unused]] static constexpr Operator kOperator = Operator::mean;
+  static Acc finish(Acc x, int64_t n) { return x / static_cast<Acc>(n); }
 };
 
 template <typename Acc>
@@ -118,7 +124,7 @@ struct SumOfSquaresOf : SumOf<Acc> {
 template <typename Acc>
 struct NormOf : SumOfSquaresOf<Acc> {
   [[maybe_unused]] static constexpr Operator kOperator = Operator::norm;
-  static Acc finish(Acc x) { return std::sqrt(x); }
+  static Acc finish(Acc x, int64_t) { return std::sqrt(x); }
 };
 
 /// All elements are less than 0, so that a missing one taken as 0 would show as the largest.
@@ -190,12 +196,15 @@ bool has_results(Launch l, const Gpu& gpu, const std::vector<Out>& wanted) {
   check(cudaMalloc(&result_memory, result_bytes), "cudaMalloc");
   check(cudaMalloc(&node_memory, outputs * nodes * size), "cudaMalloc");
   l.result = nodes > 0 ? node_memory : result_memory;
+  const Operator op = l.op;
+  if (nodes > 0) l.op = of_parts(op);
   check(launch(l, nullptr), "launch");
   if (nodes > 0) {
     l.problem =
         describe({outputs, nodes}, {nodes, 1}, [](int64_t d) { return d == 1; }, size, size, 0, l.problem.ordered);
     l.plan = make_plan(l.problem, gpu).value();
     l.in = l.accumulate;
+    l.op = op;
     l.of_nodes = true;
     l.data = node_memory;
     l.result = result_memory;
@@ -252,7 +261,7 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   std::vector<Out> wanted(p.outputs);
   for (size_t i = 0; i < wanted.size(); ++i) {
     fold<Op>(leaves[i]);
-    wanted[i] = rounded<Out>(Op::finish(leaves[i][0]));
+    wanted[i] = rounded<Out>(Op::finish(leaves[i][0], p.n));
   }
   In* data = nullptr;
   check(cudaMalloc(&data, length * sizeof(In)), "cudaMalloc");
@@ -261,6 +270,7 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
   l.accumulate = accumulate;
   l.out = out;
   l.op = Op::kOperator;
+  l.count = p.n;
   l.data = data + s.offset;
   l.slots = slots;
   const Gpu gpu = gpu_of(s.multiprocessors);
@@ -497,6 +507,7 @@ int main(int argc, char** argv) {
       count(run<__nv_fp8_e5m2, float>(Type::float8_e5m2, Type::float32, Type::float32, s, slots));
     }
     if (others && some) {
+      count(run<__half, float, __half, MeanOf<float>>(Type::float16, Type::float32, Type::float16, s, slots));
       count(run<float, float, float, MaxOf<float>>(Type::float32, Type::float32, Type::float32, s, slots));
       count(run<__half, float, __half, SumOfSquaresOf<float>>(Type::float16, Type::float32, Type::float16, s, slots));
     }
@@ -536,6 +547,7 @@ int main(int argc, char** argv) {
     }
   }
   if (others) {
+    must_have_all(Operator::mean, Type::float16, Type::float16);
     must_have_all(Operator::max, Type::float32, Type::float32);
     must_have_all(Operator::sum_of_squares, Type::float16, Type::float16);
   }
