@@ -96,8 +96,8 @@ def _sums() -> Iterator[tuple[torch.Size, int, tuple[int, ...]]]:
 def common(architecture: str) -> list[str]:
     """Return the common kernels for an architecture such as ``sm_90``: header and expression of each, sorted.
 
-    They are those of full sums of every size, and of the shapes that ``bench dims`` races, of the common dtypes; and
-    all of the exact sums.
+    They are those of full sums of every size, and of the shapes that ``bench dims`` races, of the common dtypes; those
+    of full means of float32 and bfloat16; and all of the exact sums.
     """
     _check_cuda()
     multiprocessors = _MULTIPROCESSORS.get(architecture, 132)
@@ -106,6 +106,8 @@ def common(architecture: str) -> list[str]:
         for shape, offset, dims in _sums():
             x = torch.empty(shape.numel() + offset, dtype=dtype, device="meta")[offset:].view(shape)
             kernels.update(torch.ops.reduce._kernels(x, dims, multiprocessors=multiprocessors))
+            if x.dim() == 1 and dtype in (torch.float32, torch.bfloat16):
+                kernels.update(torch.ops.reduce._kernels(x, dims, multiprocessors=multiprocessors, mean=True))
     return sorted(kernels)
 
 
