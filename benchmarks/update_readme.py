@@ -303,7 +303,7 @@ def cpu_threads_table(report: dict[str, Any]) -> str:
 def means_table(report: dict[str, Any]) -> str:
     """Return the Markdown table of the race of means: a line an input."""
     lines = [
-        "| dtype | | reduce.mean | reduce.sum | torch.mean | time beside reduce.sum | speed of torch.mean |",
+        "| dtype | | reduce.mean | reduce.sum | torch.mean | time beside `reduce.sum` | speed beside `torch.mean` |",
         "|---|---|" + "--:|" * 5,
     ]
     of_sum, of_torch = [], []

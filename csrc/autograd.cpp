@@ -5,7 +5,7 @@
 // torch::autograd::Function: that one has no forward mode, and costs a call several times as much.
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/div.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/reshape.h>
 #include <c10/core/SymIntArrayRef.h>
@@ -76,7 +76,8 @@ at::Tensor differentiable(const at::Tensor& self, Below below, Again again, Make
 
 // The gradient of a sum is a view: the gradient of the result, expanded over the dimensions that were summed. How the
 // sum was rounded makes no difference to it, so sum and sum_exact share their kernels, and with them mean, whose
-// gradient is divided by the number of elements before it is expanded.
+// gradient is multiplied by one over the number of elements before it is expanded. (Divided by it, it would have other
+// bits on a CPU than on a GPU, where PyTorch divides by a number so.)
 namespace reduce_ops::sum {
 namespace {
 
@@ -111,11 +112,11 @@ struct ReduceMeanBackward final : ReduceSumBackward {
 
   variable_list apply(variable_list&& grads) override {
     if (!grads[0].defined()) return {at::Tensor()};
-    c10::SymInt count = 1;
+    c10::SymFloat count = 1.0;
     for (size_t d = 0; d < sizes.size(); ++d) {
-      if (has(reduced, static_cast<int64_t>(d))) count *= sizes[d];
+      if (has(reduced, static_cast<int64_t>(d))) count = count * sizes[d];
     }
-    return ReduceSumBackward::apply({at::div(grads[0], at::Scalar(std::move(count)))});
+    return ReduceSumBackward::apply({at::mul(grads[0], at::Scalar(c10::SymFloat(1.0) / count))});
   }
   std::string name() const override { return "ReduceMeanBackward"; }
 };

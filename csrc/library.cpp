@@ -72,7 +72,7 @@ TORCH_LIBRARY(reduce, m) {
         [] { return std::tuple(std::string(capability(isa())), std::string(name_of(reads_best()))); });
   m.def(
       "_kernels(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors, int? l2_bytes=None, "
-      "bool mean=False) -> str[]");
+      "str operator='sum') -> str[]");
   m.def("_exact_kernels() -> str[]");
   m.def("_compile(str kernel, str architecture, str folder) -> (str path, int bytes, bool compiled)");
   m.def("_find_kernel(str kernel, str architecture) -> (str path, int bytes, bool compiled)");

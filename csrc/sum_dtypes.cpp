@@ -59,9 +59,9 @@ void check_summable(std::string_view op, std::string_view argument, const at::Te
   if (!self.is_meta()) check_summable(op, argument, dtype);
 }
 
-void check_holds(std::string_view op, ScalarType input, ScalarType dtype) {
-  TORCH_CHECK(!c10::isComplexType(input) || c10::isComplexType(dtype), op, ": dtype=", dtype,
-              " cannot hold the sum of a ", input, " tensor; pass a complex dtype, or sum self.real");
+void check_holds(std::string_view op, std::string_view argument, ScalarType input, ScalarType dtype) {
+  TORCH_CHECK(!c10::isComplexType(input) || c10::isComplexType(dtype), op, ": ", argument, " is ", dtype,
+              ", which cannot hold the result of a ", input, " tensor; accepted are complex dtypes, or pass self.real");
 }
 
 Type type_of(ScalarType dtype) {

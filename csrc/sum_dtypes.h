@@ -23,8 +23,9 @@ void check_summable(std::string_view op, std::string_view argument, c10::ScalarT
 /// Likewise, but a sum of a `self` without data has only a dtype: what is exported or compiled throws when it runs.
 void check_summable(std::string_view op, std::string_view argument, const at::Tensor& self, c10::ScalarType dtype);
 
-/// Throws unless `dtype`, asked for as dtype=, can hold the sum of `input`: a real number cannot hold a complex one.
-void check_holds(std::string_view op, c10::ScalarType input, c10::ScalarType dtype);
+/// Throws unless `dtype`, asked for by the argument, can hold what the operator makes of `input`: a real number cannot
+/// hold a complex one.
+void check_holds(std::string_view op, std::string_view argument, c10::ScalarType input, c10::ScalarType dtype);
 
 /// The name that kernels have for a dtype, of those that can be summed; complex32, which has none, is an internal
 /// error.

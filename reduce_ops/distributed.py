@@ -1,8 +1,9 @@
-"""Sums over processes: importing this module tells PyTorch how each operator may be sharded in a ``DTensor``.
+"""Sums and means over processes: importing this module tells PyTorch how each operator may be sharded in a ``DTensor``.
 
 A dimension that is kept stays sharded and a replicated tensor replicated, both without communication. Where a reduced
 dimension is sharded, each process sums its part and the result is ``Partial``: added up across processes when it is
-used, in an order that is not the canonical one. Block sums need the whole tensor; a sharded one is gathered first.
+used, in an order that is not the canonical one. Block sums need the whole tensor; a sharded one is gathered first. The
+mean of a ``Partial`` adds that up first.
 
 ``reduce.sum_exact`` has no order. Where a reduced dimension is sharded, each process sums its part to a state, an
 all-reduce adds the states and each process rounds the total: the result is replicated there, with the bits of one
@@ -130,8 +131,11 @@ def _mean(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     if any(p.is_partial() for p in placements):
         n = math.prod(x.shape[d] for d in reduced)
         wide = _WIDE.get(result.dtype)
-        part = local if dtype is None else local.to(dtype)
-        local_result = (torch.ops.reduce.sum(part, dim, keepdim, dtype=wide) / n).to(result.dtype)
+        part = local.to(dtype) if dtype is not None and wide is not None else local
+        sums = torch.ops.reduce.sum(part, dim, keepdim, dtype=wide or result.dtype)
+        parts = torch.view_as_real(sums) if sums.is_complex() else sums  # each component is divided on its own
+        quotient = torch.view_as_complex(parts / n) if sums.is_complex() else parts / n
+        local_result = quotient.to(result.dtype)
     else:
         local_result = op(local, *args[1:], **kwargs)
     return DTensor.from_local(

@@ -107,7 +107,7 @@ def common(architecture: str) -> list[str]:
             x = torch.empty(shape.numel() + offset, dtype=dtype, device="meta")[offset:].view(shape)
             kernels.update(torch.ops.reduce._kernels(x, dims, multiprocessors=multiprocessors))
             if x.dim() == 1 and dtype in (torch.float32, torch.bfloat16):
-                kernels.update(torch.ops.reduce._kernels(x, dims, multiprocessors=multiprocessors, mean=True))
+                kernels.update(torch.ops.reduce._kernels(x, dims, multiprocessors=multiprocessors, operator="mean"))
     return sorted(kernels)
 
 

@@ -53,7 +53,8 @@ class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
     tensor(1000.)
 
     Args:
-        operators: Which ones to override, of ``"sum"`` and ``"mean"``; all of them if none is named.
+        operators: Which ones to override, of ``"sum"`` and ``"mean"``; all of them if none is named. With ``"sum"``
+            alone ``torch.mean`` is PyTorch's, which on a CPU, unless it is compiled, divides what ``torch.sum`` gives.
 
     Raises:
         ValueError: There is no such operator.
@@ -63,7 +64,7 @@ class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
 
     @_outside_of_graphs
     def __init__(self, *operators: str) -> None:
-        self._operators = _checked(operators)
+        self._operators = _checked(operators, "override_aten")
 
     @_outside_of_graphs
     def __enter__(self) -> "override_aten":
@@ -90,19 +91,17 @@ def set_override_aten(enabled: bool, *operators: str) -> None:
         RuntimeError: It is on already, or on through a context, or not on.
     """
     if enabled:
-        _begin(set_override_aten, _checked(operators))
+        _begin(set_override_aten, _checked(operators, "set_override_aten"))
     elif operators:
         raise ValueError("set_override_aten: operators are named; accepted are none, since all are switched off")
     else:
         _end(set_override_aten)
 
 
-def _checked(operators: tuple[str, ...]) -> tuple[str, ...]:
+def _checked(operators: tuple[str, ...], caller: str) -> tuple[str, ...]:
     for name in operators:
         if name not in OPERATORS:
-            raise ValueError(
-                f"override_aten: operators has {name!r}; accepted are {' and '.join(map(repr, OPERATORS))}"
-            )
+            raise ValueError(f"{caller}: operators has {name!r}; accepted are {' and '.join(map(repr, OPERATORS))}")
     return tuple(dict.fromkeys(operators)) or OPERATORS
 
 

@@ -114,6 +114,9 @@ def means(device: str) -> None:
     # The local sums of these halves are infinite in float16.
     large = distribute_tensor(torch.full((101,), 60000.0, dtype=torch.float16, device=device), mesh, [Shard(0)])
     torch.testing.assert_close(OPS.mean(large).full_tensor().float().cpu(), torch.tensor(60000.0), rtol=1e-3, atol=0)
+    x = torch.tensor([complex(float("inf"), 1), 1 + 1j], device=device)  # one component leaves the other alone
+    mean = OPS.mean(distribute_tensor(x, mesh, [Shard(0)])).full_tensor()
+    assert mean.real == float("inf") and mean.imag == 1
     with_ints = distribute_tensor(torch.ones(4, dtype=torch.int64, device=device), mesh, [Shard(0)])
     with pytest.raises(RuntimeError, match="mean: self is Long"):
         OPS.mean(with_ints)

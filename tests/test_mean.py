@@ -60,6 +60,19 @@ def test_dimensions_and_layouts(dtype: torch.dtype, device: torch.device) -> Non
                     assert_same_bits(mean.resolve_conj(), expected(view, dim, keepdim), (view.shape, dim, keepdim))
 
 
+def test_the_number_of_elements_is_rounded_first(device: torch.device) -> None:
+    """To float32, which does not have 2^24 + 1; the quotient by the number itself has other bits."""
+    x = torch.full((1,), 0.8994032280161555, device=device).expand(2**24 + 1)
+    total = reduce_ops.sum(x).cpu()
+    assert (total.double() / (2**24 + 1)).float() != divided(total, 2**24 + 1, torch.float32)
+    assert_same_bits(reduce_ops.mean(x), divided(total, 2**24 + 1, torch.float32))
+
+
+def test_many_dimensions(device: torch.device) -> None:
+    x = random_values(1000, torch.float32).view(*[1] * 69, 1000).to(device)
+    assert_same_bits(reduce_ops.mean(x), expected(x.flatten()))
+
+
 def test_two_launches_count_all_elements(device: torch.device) -> None:
     """Orders across memory leave nodes, which a second launch reads. Its elements are not what is counted."""
     for x in (random_values(2**22, torch.float32).view(1024, 4096).t(), random_values(1 << 20, torch.float16)[::3]):
@@ -136,10 +149,16 @@ def test_errors(device: torch.device) -> None:
         MEAN(x, 2)
     with pytest.raises(RuntimeError, match="appears multiple times"):
         MEAN(x, (0, -2))
-    with pytest.raises(RuntimeError, match="mean"):
+    with pytest.raises(
+        RuntimeError, match="mean: dtype is Float, which cannot hold the result of a ComplexFloat tensor"
+    ):
         MEAN(x + 1j, dtype=torch.float32)
+    with pytest.raises(RuntimeError, match="mean: out is Float, which cannot hold the result of a ComplexFloat tensor"):
+        MEAN(x + 1j, out=torch.empty((), device=device))
+    with pytest.raises(NotImplementedError, match="mean: out has dtype Float8_e4m3fnuz, which has no sum"):
+        MEAN(x, out=torch.empty((), dtype=torch.float8_e4m3fnuz, device=device))
     for tensor in not_dense(device).values():
-        with pytest.raises((NotImplementedError, RuntimeError), match="mean"):
+        with pytest.raises((NotImplementedError, RuntimeError), match="mean: self is"):
             MEAN(tensor)
 
 
@@ -153,11 +172,16 @@ def test_derivatives(dim: int | tuple[int, ...] | None, keepdim: bool, device: t
 
 
 def test_gradients_convert(device: torch.device) -> None:
-    """The gradient is divided in its own dtype, and then converted to that of the input."""
+    """The gradient is multiplied in its own dtype, and then converted to that of the input."""
     x = random_values(300, torch.float16).to(device).requires_grad_()
     MEAN(x, dtype=torch.float32).backward()
     assert x.grad is not None and x.grad.dtype == torch.float16
     assert_same_bits(x.grad, (torch.ones(()) / 300).half().expand(300))
+    cotangent = random_values(50, torch.float32)
+    rows = torch.zeros(50, 300, device=device, requires_grad=True)
+    MEAN(rows, 1).backward(cotangent.to(device))
+    assert rows.grad is not None
+    assert_same_bits(rows.grad, (cotangent * torch.tensor(1 / 300)).unsqueeze(1).expand(50, 300))
     nothing = torch.empty(0, device=device, requires_grad=True)
     MEAN(nothing).backward()
     assert nothing.grad is not None and nothing.grad.shape == (0,)
@@ -255,14 +279,19 @@ def test_override(device: torch.device) -> None:
         (lambda: x.mean((0, 1), keepdim=True), MEAN(x, (0, 1), True)),
         (lambda: torch.mean(x, 0, out=torch.empty(300, device=device)), MEAN(x, 0)),
         (lambda: torch.mean(x.int(), 0, dtype=torch.float64), MEAN(x.int(), 0, dtype=torch.float64)),
-        (lambda: torch.nn.functional.mse_loss(x, torch.zeros_like(x)), MEAN(x * x)),
+        (lambda: torch.nn.functional.l1_loss(x, torch.zeros_like(x)), MEAN(x.abs())),
     ]
     for operators in ((), ("mean",), ("sum", "mean")):
         with override_aten(*operators):
             for call, wanted in calls:
                 assert_same_bits(call(), wanted)
+    sums = torch.sum(x, 1)
     with override_aten("sum"):
         assert_same_bits(torch.sum(x, 1), reduce_ops.sum(x, 1))
+    with override_aten("mean"):
+        assert_same_bits(torch.sum(x, 1), sums)
+    assert not torch.equal(sums, reduce_ops.sum(x, 1)), "both are the same, so nothing was tested"
+    assert not torch.equal(before, MEAN(x, 1))
     with override_aten("mean"), pytest.raises(RuntimeError):
         torch.mean(x.int())
     assert_same_bits(torch.mean(x, 1), before)

@@ -206,6 +206,7 @@ def test_denormal_numbers_count_in_every_thread() -> None:
     """torch.set_flush_denormal() is of one thread, and sums are the same in all."""
     threads = torch.get_num_threads()
     x = torch.full((300_000,), 1e-40)
+    wide = x.double()
     calls = (
         reduce_ops.sum,
         reduce_ops.sum_exact,
@@ -213,6 +214,12 @@ def test_denormal_numbers_count_in_every_thread() -> None:
         lambda x: reduce_ops.sum(x.view(300, 1000), 0),
         lambda x: reduce_ops.sum(x.view(300, 1000), 1),
         lambda x: reduce_ops.sum(x, dtype=torch.float64),
+        lambda x: reduce_ops.sum(x, dtype=torch.bfloat16),  # converted before
+        lambda x: reduce_ops.sum(x, dtype=torch.complex128),
+        lambda x: reduce_ops.sum_v7(x, dtype=torch.bfloat16),
+        lambda x: reduce_ops.mean(x, out=torch.empty((), dtype=torch.bfloat16)),
+        lambda _: reduce_ops.mean(wide, dtype=torch.float32),
+        lambda _: reduce_ops.sum_exact(wide[:3], dtype=torch.bfloat16),
     )
     expected = [call(x) for call in calls]
     if not torch.set_flush_denormal(True):

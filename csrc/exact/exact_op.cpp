@@ -6,6 +6,7 @@
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
+#include "denormals_cpu.h"
 #include "sum_dtypes.h"
 
 namespace reduce_ops::exact {
@@ -100,6 +101,7 @@ int64_t words_of(at::ScalarType input) {
 }
 
 at::Tensor sum_exact(const at::Tensor& self, const sum::Request& request, const Backend& backend) {
+  const DenormalsKept kept;  // conversions are part of it
   const at::ScalarType dtype = sum::result_dtype("sum_exact", self, request.dtype);
   if (is_integer(dtype)) return sum_of_integers(self, request);
   const DimSet reduced = sum::reduced_dims(self, request.dims);
@@ -153,6 +155,7 @@ c10::SymIntArrayRef rounded_sizes(const at::Tensor& state, at::ScalarType dtype)
 }
 
 at::Tensor exact_round(const at::Tensor& state, at::ScalarType dtype, const Backend& backend) {
+  const DenormalsKept kept;  // conversions are part of it
   check_state(state, dtype);
   const at::Tensor states = state.contiguous();
   if (states.is_cpu()) check_headers(states);

@@ -15,7 +15,7 @@ namespace reduce_ops::jit {
 /// The kernels that a sum or a mean launches on such a GPU (checked_gpu), one after the other: header and expression.
 std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef dims,
                                  std::optional<at::ScalarType> dtype, int64_t multiprocessors,
-                                 std::optional<int64_t> l2_bytes, bool mean);
+                                 std::optional<int64_t> l2_bytes, const std::string& name);
 
 /// All kernels of exact sums.
 std::vector<std::string> exact_kernels();

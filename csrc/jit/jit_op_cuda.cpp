@@ -55,9 +55,11 @@ const bool kWarnsThroughPyTorch = [] {
 
 std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef dims,
                                  std::optional<at::ScalarType> dtype, int64_t multiprocessors,
-                                 std::optional<int64_t> l2_bytes, bool mean) {
+                                 std::optional<int64_t> l2_bytes, const std::string& name) {
   const Gpu gpu = sum::checked_gpu("_kernels", multiprocessors, l2_bytes);
   TORCH_CHECK(self.numel() > 0, "_kernels: self has no elements");
+  const auto op = name == name_of(sum::Operator::mean) ? sum::Operator::mean : sum::Operator::sum;
+  TORCH_CHECK(name == name_of(op), "_kernels: operator is ", name, "; accepted are sum and mean");
   std::vector<std::string> names;
   const auto launch = [&names](sum::Launch& l) {
     sum::start(l, [&names](const sum::Instance& instance, const Geometry&, void**) {
@@ -65,12 +67,12 @@ std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef
       return cudaSuccess;
     });
   };
-  const auto sum_into = [&](sum::Operator op, const at::Tensor& x, sum::DimSet reduced, at::ScalarType accumulate,
+  const auto sum_into = [&](sum::Operator, const at::Tensor& x, sum::DimSet reduced, at::ScalarType accumulate,
                             const at::Tensor& result) {
     sum::run_steps(op, x, reduced, accumulate, result,
                    {gpu, empty, [](const at::Tensor&, const at::Tensor&) {}, launch});
   };
-  sum::sum(self, {dims, false, dtype, mean ? sum::Operator::mean : sum::Operator::sum}, sum_into, empty);
+  sum::sum(self, {dims, false, dtype, op}, sum_into, empty);
   return names;
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "denormals_cpu.h"
 #include "sum_dtypes.h"
 
 namespace reduce_ops::ladder {
@@ -115,7 +116,7 @@ Dtypes check_dtypes(const Rung& rung, const at::Tensor& self, std::optional<at::
   check_summable(name, "self", self, input);
   if (!dtype) return {input, accumulate_dtype(input), result_dtype(input)};
   check_summable(name, "dtype", self, *dtype);
-  check_holds(name, input, *dtype);
+  check_holds(name, "dtype", input, *dtype);
   return {*dtype, accumulate_dtype(*dtype), *dtype};
 }
 
@@ -145,6 +146,7 @@ at::Tensor block_sums(const Rung& rung, const at::Tensor& self, std::optional<at
 
 at::Tensor sum(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype, int64_t block_size,
                RunPass run_pass) {
+  const DenormalsKept kept;  // conversions are part of it
   const Dtypes dtypes = check_dtypes(rung, self, dtype);
   check_block_size(rung, block_size);
   Grid grid = make_grid<int64_t>(rung, static_cast<int>(block_size), self.numel());
@@ -172,6 +174,7 @@ at::Tensor block_sums_of_rows(const Rung& rung, const at::Tensor& self, std::opt
 
 at::Tensor sums_of_rows(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype,
                         int64_t block_size, RunPass run_pass) {
+  const DenormalsKept kept;  // conversions are part of it
   const Rows rows(rung, self, dtype, block_size);
   if (rows.empty()) return at::zeros({rows.count}, self.options().dtype(rows.dtypes.result));
   at::Tensor x = rows.load_ready(self);

@@ -74,9 +74,9 @@ void sum_to(Operator op, const at::Tensor& self, DimSet reduced, const at::Tenso
   for (int64_t i = 0; i < outputs; ++i) out[i] = static_cast<Out>(finish(op, sums[i], n));
 }
 
-/// SumInto for the CPU: any strides, conjugate and negative bits, without a copy.
 }  // namespace
 
+/// SumInto for the CPU: any strides, conjugate and negative bits, without a copy.
 void sum_cpu(Operator op, const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result) {
   const DenormalsKept kept;
   switch (accumulate) {

@@ -11,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "denormals_cpu.h"
 #include "sum_dtypes.h"
 
 namespace reduce_ops::sum {
@@ -68,23 +69,24 @@ Job job_of(Operator op, const at::Tensor& self, DimSet reduced, at::ScalarType e
 
 }  // namespace
 
-at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::optional<at::ScalarType> dtype) {
+at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                            std::string_view argument) {
   const at::ScalarType input = self.scalar_type();
   check_summable(op, "self", self, input);
   if (!dtype) return reduce_ops::result_dtype(input);
-  check_summable(op, "dtype", self, *dtype);
-  check_holds(op, input, *dtype);
+  check_summable(op, argument, self, *dtype);
+  check_holds(op, argument, input, *dtype);
   return *dtype;
 }
 
 at::ScalarType result_dtype(Operator op, const at::Tensor& self, std::optional<at::ScalarType> dtype,
-                            const char* argument) {
-  const at::ScalarType result = result_dtype(name_of(op), self, dtype);
+                            std::string_view argument) {
+  const at::ScalarType result = result_dtype(std::string_view(name_of(op)), self, dtype, argument);
   if (op == Operator::mean) {
     const bool given = dtype.has_value();
     const at::ScalarType of = given ? *dtype : self.scalar_type();
     TORCH_CHECK(!at::isIntegralType(of, /*includeBool=*/true), "mean: ", given ? argument : "self", " is ", of,
-                "; accepted are floating point and complex dtypes", given ? "" : ", or any with dtype= one of these");
+                "; accepted are floating point and complex dtypes", given ? "" : ", or any with such a dtype= or out=");
   }
   return result;
 }
@@ -103,6 +105,7 @@ std::pair<at::Tensor, DimSet> kept_first(const at::Tensor& self, DimSet reduced)
 
 at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref<SumInto> sum_into,
                Allocate* allocate) {
+  const DenormalsKept kept;  // conversions are part of it
   const at::ScalarType result = result_dtype(request.op, self, request.dtype);
   const DimSet reduced = reduced_dims(self, request.dims);
   const Job job = job_of(request.op, self, reduced, request.dtype.value_or(self.scalar_type()), result);
@@ -129,6 +132,7 @@ void check_out(Operator op, const at::Tensor& self, at::ScalarType result, const
 
 at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& out,
                     c10::function_ref<SumInto> sum_into, Allocate* allocate) {
+  const DenormalsKept kept;  // conversions are part of it
   const auto dtype = request.dtype ? request.dtype : dtype_of(self, out);
   const at::ScalarType result = result_dtype(request.op, self, dtype, request.dtype ? "dtype" : "out");
   const DimSet reduced = reduced_dims(self, request.dims);

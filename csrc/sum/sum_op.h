@@ -44,10 +44,11 @@ at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& 
                     c10::function_ref<SumInto> sum_into, Allocate* allocate);
 
 // For backends that have no data, only dtypes and sizes, and for sums of other kinds; `op` is who complains.
-at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::optional<at::ScalarType> dtype);
-/// argument: where dtype is from, for errors.
+// argument: where dtype is from, for errors.
+at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                            std::string_view argument = "dtype");
 at::ScalarType result_dtype(Operator op, const at::Tensor& self, std::optional<at::ScalarType> dtype,
-                            const char* argument = "dtype");
+                            std::string_view argument = "dtype");
 DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims);
 /// The dimensions from `first` on.
 inline DimSet dims_from(int64_t first) { return DimSet().set() << first; }

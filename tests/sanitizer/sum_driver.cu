@@ -112,7 +112,14 @@ struct SumOf {
 template <typename Acc>
 struct MeanOf : SumOf<Acc> {
   [[maybe_unused]] static constexpr Operator kOperator = Operator::mean;
-  static Acc finish(Acc x, int64_t n) { return x / static_cast<Acc>(n); }
+  static Acc finish(Acc x, int64_t n) {
+    if constexpr (std::is_floating_point_v<Acc>) {
+      return x / static_cast<Acc>(n);
+    } else {  // not by an operator of std::complex, which would divide by a complex number
+      const auto parts = static_cast<typename Acc::value_type>(n);
+      return {x.real() / parts, x.imag() / parts};
+    }
+  }
 };
 
 template <typename Acc>
@@ -512,6 +519,9 @@ int main(int argc, char** argv) {
       count(run<__half, float, __half, SumOfSquaresOf<float>>(Type::float16, Type::float32, Type::float16, s, slots));
     }
     if (others && few) {
+      count(run<float, float, float, MeanOf<float>>(Type::float32, Type::float32, Type::float32, s, slots));
+      count(run<std::complex<float>, std::complex<float>, std::complex<float>, MeanOf<std::complex<float>>>(
+          Type::complex64, Type::complex64, Type::complex64, s, slots));
       count(run<double, double, double, NormOf<double>>(Type::float64, Type::float64, Type::float64, s, slots));
       count(run<float, float, float, MaxOfZeros>(Type::float32, Type::float32, Type::float32, s, slots));
       count(run<int16_t, int64_t, int64_t, MaxOf<int64_t>>(Type::int16, Type::int64, Type::int64, s, slots));
