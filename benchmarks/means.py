@@ -1,6 +1,7 @@
 """Races ``reduce.mean`` against ``reduce.sum`` and ``torch.mean``: ``benchmarks/means.py --json FILE``.
 
-A mean is the sum, and one division an output. It is to take the time of the sum.
+A mean is the sum, and one division an output. It is to take the time of the sum. On a GPU full means of powers of two
+are raced against a compiled ``torch.mean``, too.
 """
 
 import argparse
@@ -33,6 +34,8 @@ def main() -> int:
             "reduce.sum": lambda t: canonical.sum(t, dim),
             "torch.mean": lambda t: torch.mean(t, dim),
         }
+        if len(shape) == 1 and shape[0].bit_count() == 1:
+            functions |= race.compiled(functions["torch.mean"], x)
         return {"shape": shape, "dim": dim, **race.measured(functions, x)}
 
     rows = race.run(CASES, timed, show_progress=True)

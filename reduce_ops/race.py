@@ -89,20 +89,24 @@ def torch_sum(dtype: torch.dtype, dims: Dims = None) -> measure.Function:
 
 
 def compiled_sum(x: Tensor, dims: Dims = None) -> dict[str, measure.Function]:
-    """Return a fresh compilation for this very input, as Inductor does best.
+    """Return a fresh compilation of ``torch.sum`` for this very input, as Inductor does best: see `compiled`."""
+    return compiled(torch_sum(x.dtype, dims), x)
 
-    There is none on a CPU, nor where Inductor makes no kernel and hands the sum back to PyTorch.
+
+def compiled(function: measure.Function, x: Tensor) -> dict[str, measure.Function]:
+    """Return a fresh compilation of a function for this very input.
+
+    There is none on a CPU, nor where Inductor makes no kernel and hands the function back to PyTorch.
     """
     if not x.is_cuda or x.dtype.is_complex:  # which it never has a kernel for
         return {}
     from torch._inductor import metrics
 
-    function = torch_sum(x.dtype, dims)
     torch.compiler.reset()
     metrics.reset()
-    compiled: measure.Function = torch.compile(lambda t: function(t), fullgraph=True, dynamic=False)
-    compiled(x)
-    return {COMPILED: compiled} if metrics.generated_kernel_count else {}
+    made: measure.Function = torch.compile(lambda t: function(t), fullgraph=True, dynamic=False)
+    made(x)
+    return {COMPILED: made} if metrics.generated_kernel_count else {}
 
 
 def run(cases: Sequence[Case], time: Callable[[Case], AnyRow], *, show_progress: bool) -> list[AnyRow]:
