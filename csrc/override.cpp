@@ -14,6 +14,7 @@
 
 #include "dispatch.h"
 #include "sum/sum_op.h"
+#include "sum_dtypes.h"
 
 namespace reduce_ops {
 namespace {
@@ -24,7 +25,7 @@ using Dims = at::OptionalIntArrayRef;
 /// self as reduce.sum and reduce.mean take it. PyTorch drops the imaginary parts, with a warning, where it is told to
 /// sum complex numbers as real ones.
 at::Tensor summable(const at::Tensor& self, Dtype dtype) {
-  return dtype && self.is_complex() && !at::isComplexType(*dtype) ? self.to(*dtype) : self;
+  return dtype && self.is_complex() && !at::isComplexType(*dtype) ? converted(self, *dtype) : self;
 }
 
 template <const char* kName>

@@ -27,6 +27,9 @@ void check_summable(std::string_view op, std::string_view argument, const at::Te
 /// hold a complex one.
 void check_holds(std::string_view op, std::string_view argument, c10::ScalarType input, c10::ScalarType dtype);
 
+/// x in that dtype: x itself where it has it. Keeps subnormal numbers, as sums do (denormals_cpu.h).
+at::Tensor converted(const at::Tensor& x, c10::ScalarType dtype);
+
 /// The name that kernels have for a dtype, of those that can be summed; complex32, which has none, is an internal
 /// error.
 Type type_of(c10::ScalarType dtype);

@@ -40,13 +40,21 @@ def _shardings(x: Any, reduced: set[int], keepdim: bool, dtype: torch.dtype | No
         if d in reduced:
             result.append(([Partial()], [Shard(d), *rest]))
         else:
-            kept = d if keepdim else d - sum(other < d for other in reduced)
-            result.append(([Shard(kept)], [Shard(d), *rest]))
+            result.append(([Shard(_kept_dim(d, reduced, keepdim))], [Shard(d), *rest]))
     # A sum of partial values is a partial sum, unless they are rounded or wrapped before they are added.
     input_dtype = _dtype_of(x)
     if dtype in (None, input_dtype) and (input_dtype.is_floating_point or input_dtype.is_complex):
         result.append(([Partial()], [Partial(), *rest]))
     return result
+
+
+def _kept_dim(d: int, reduced: set[int], keepdim: bool) -> int:
+    """Return which dimension of the result a dimension is that is kept."""
+    return d if keepdim else d - sum(other < d for other in reduced)
+
+
+def _reduced_dims(x: Any, dim: Sequence[int] | None) -> set[int]:
+    return {d % max(1, x.ndim) for d in dim} if dim else set(range(x.ndim))
 
 
 def _dtype_of(x: Any) -> torch.dtype:
@@ -66,8 +74,7 @@ def _sum(x: Any, dtype: torch.dtype | None = None, block_size: int = 256) -> lis
 def _sum_dims(
     x: Any, dim: Sequence[int] | None = None, keepdim: bool = False, dtype: torch.dtype | None = None
 ) -> list[Sharding]:
-    dims = [d % max(1, x.ndim) for d in dim] if dim else range(x.ndim)
-    return _shardings(x, set(dims), keepdim, dtype, 2)
+    return _shardings(x, _reduced_dims(x, dim), keepdim, dtype, 2)
 
 
 def _sums_of_rows(x: Any, version: int, dtype: torch.dtype | None = None, block_size: int = 256) -> list[Sharding]:
@@ -87,16 +94,25 @@ def _exact_round(state: Any, dtype: torch.dtype) -> list[Sharding]:
     return result
 
 
+def _by_name(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip((argument.name for argument in op._schema.arguments), args, strict=False)) | kwargs
+
+
+def _on_meta(op: torch._ops.OpOverload, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    """Return the shape and dtype of the operator's result of all of x, or raise its errors."""
+    return op(torch.empty(x.shape, dtype=x.dtype, device="meta"), *args[1:], **kwargs)  # type: ignore[no-any-return]
+
+
 def _sum_exact(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The operator on a DTensor, below autograd: a state, replicated where it is partial, and its rounding.
 
     Conversions are those of each process's own tensor: PyTorch 2.11 gives a DTensor that was converted the dtype of
     another conversion that it remembers.
     """
-    given = dict(zip((argument.name for argument in op._schema.arguments), args, strict=False)) | kwargs
+    given = _by_name(op, args, kwargs)
     dim, keepdim = given.get("dim"), given.get("keepdim", False)
     x = _whole(given["self"])
-    result = op(torch.empty(x.shape, dtype=x.dtype, device="meta"), *args[1:], **kwargs)  # or its errors
+    result = _on_meta(op, x, args, kwargs)
     parts = [_like(x, part, x.shape, x.stride()) for part in parts_of(x.to_local(), result.dtype)]
     state = _whole(state_of(parts, dim, keepdim))
     return _like(state, rounded(state.to_local(), result.dtype, x.is_complex()), result.shape, result.stride())
@@ -112,19 +128,19 @@ def _mean(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     Where a reduced dimension is sharded, each process sums its part, divides by the number of elements of the whole and
     rounds: shards may differ in size. Those quotients are a ``Partial``, added up across processes when it is used.
     """
-    given = dict(zip((argument.name for argument in op._schema.arguments), args, strict=False)) | kwargs
+    given = _by_name(op, args, kwargs)
     dim, keepdim, dtype = given.get("dim"), given.get("keepdim", False), given.get("dtype")
     x = given["self"]
     x = x.redistribute(placements=[p if type(p) is Shard else Replicate() for p in x.placements])
-    result = op(torch.empty(x.shape, dtype=x.dtype, device="meta"), *args[1:], **kwargs)  # or its errors
-    reduced = {d % max(1, x.ndim) for d in dim} if dim else set(range(x.ndim))
+    result = _on_meta(op, x, args, kwargs)
+    reduced = _reduced_dims(x, dim)
 
     def place(p: Placement) -> Placement:
         if not isinstance(p, Shard):
             return p
         if p.dim in reduced:
             return Partial()
-        return p if keepdim else Shard(p.dim - sum(d < p.dim for d in reduced))
+        return Shard(_kept_dim(p.dim, reduced, keepdim))
 
     placements = [place(p) for p in x.placements]
     local = x.to_local()

@@ -7,6 +7,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
@@ -19,6 +20,9 @@ from processes import spawn
 from reduce_ops import LADDER
 from support import assert_same_bits, in_a_process, random_values
 
+if TYPE_CHECKING:
+    from torch.distributed.tensor import Placement
+
 WORLD = 2
 OPS = torch.ops.reduce
 
@@ -30,6 +34,18 @@ pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this PyTorch is
 
 def values(*shape: int, device: str) -> torch.Tensor:
     return random_values(torch.Size(shape).numel(), torch.float32).view(shape).to(device)
+
+
+def placement_of_result(placement: Placement, dim: int | tuple[int, ...] | None, keepdim: bool) -> Placement:
+    """Of a reduction of three dimensions."""
+    from torch.distributed.tensor import Partial, Shard
+
+    reduced = {k % 3 for k in ((dim,) if isinstance(dim, int) else dim or range(3))}
+    if not isinstance(placement, Shard):
+        return placement
+    if placement.dim in reduced:
+        return Partial()
+    return Shard(placement.dim if keepdim else placement.dim - sum(k < placement.dim for k in reduced))
 
 
 def placements_and_values_of_sums(device: str) -> None:
@@ -45,15 +61,7 @@ def placements_and_values_of_sums(device: str) -> None:
         for dim in (0, 1, (0, 2), -1, None, ()):  # one after another: what was found for one is not taken for the next
             for keepdim in (False, True):
                 actual, expected = OPS.sum(d, dim, keepdim), OPS.sum(x, dim, keepdim)
-                reduced = {k % 3 for k in ((dim,) if isinstance(dim, int) else dim or range(3))}
-                if isinstance(placement, Replicate):
-                    wanted = Replicate()
-                elif placement.dim in reduced:
-                    wanted = Partial()
-                else:
-                    wanted = Shard(
-                        placement.dim if keepdim else placement.dim - sum(k < placement.dim for k in reduced)
-                    )
+                wanted = placement_of_result(placement, dim, keepdim)
                 assert actual.placements == (wanted,), (placement, dim, keepdim, actual.placements)
                 if isinstance(wanted, Partial):
                     torch.testing.assert_close(actual.full_tensor(), expected)
@@ -92,9 +100,9 @@ def means(device: str) -> None:
             for keepdim in (False, True):
                 actual, expected = OPS.mean(d, dim, keepdim), OPS.mean(x, dim, keepdim)
                 assert actual.shape == expected.shape
-                reduced = {k % 3 for k in ((dim,) if isinstance(dim, int) else dim or range(3))}
-                if isinstance(placement, Shard) and placement.dim in reduced:
-                    assert actual.placements == (Partial(),)
+                wanted = placement_of_result(placement, dim, keepdim)
+                assert actual.placements == (wanted,), (placement, dim, keepdim, actual.placements)
+                if isinstance(wanted, Partial):
                     torch.testing.assert_close(actual.full_tensor(), expected)
                 else:
                     assert_same_bits(actual.full_tensor(), expected)

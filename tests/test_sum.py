@@ -217,6 +217,7 @@ def test_denormal_numbers_count_in_every_thread() -> None:
         lambda x: reduce_ops.sum(x, dtype=torch.bfloat16),  # converted before
         lambda x: reduce_ops.sum(x, dtype=torch.complex128),
         lambda x: reduce_ops.sum_v7(x, dtype=torch.bfloat16),
+        lambda _: reduce_ops.block_sums(wide, 7, dtype=torch.float32),
         lambda x: reduce_ops.mean(x, out=torch.empty((), dtype=torch.bfloat16)),
         lambda _: reduce_ops.mean(wide, dtype=torch.float32),
         lambda _: reduce_ops.sum_exact(wide[:3], dtype=torch.bfloat16),

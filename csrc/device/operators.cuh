@@ -21,9 +21,9 @@
 
 namespace reduce_ops {
 
-/// Their sum, divided by how many there are, a number that is rounded to T first.
+/// Elements added up: what sums of other leaves, and what becomes of sums, have in common with a sum.
 template <typename T>
-struct Mean {
+struct Sum {
   using Value = T;
 
   template <typename In>
@@ -32,6 +32,12 @@ struct Mean {
   }
   static __device__ T combine(T left, T right) { return left + right; }
   static __device__ constexpr T identity() { return reduce_ops::identity<T>(); }
+  static __device__ T finish(T sum, int64_t) { return sum; }
+};
+
+/// Their sum, divided by how many there are, a number that is rounded to T first.
+template <typename T>
+struct Mean : Sum<T> {
   static __device__ T finish(T sum, int64_t n) {
     return by_components(sum, [n](auto part) { return part / static_cast<decltype(part)>(n); });
   }
@@ -39,17 +45,12 @@ struct Mean {
 
 /// x * x, added up.
 template <typename T>
-struct SumOfSquares {
-  using Value = T;
-
+struct SumOfSquares : Sum<T> {
   template <typename In>
   static __device__ T leaf(In element) {
     const T x = convert<T>(element);
     return x * x;
   }
-  static __device__ T combine(T left, T right) { return left + right; }
-  static __device__ constexpr T identity() { return reduce_ops::identity<T>(); }
-  static __device__ T finish(T sum, int64_t) { return sum; }
 };
 
 /// The square root of that.

@@ -6,7 +6,6 @@
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
-#include "denormals_cpu.h"
 #include "sum_dtypes.h"
 
 namespace reduce_ops::exact {
@@ -101,7 +100,6 @@ int64_t words_of(at::ScalarType input) {
 }
 
 at::Tensor sum_exact(const at::Tensor& self, const sum::Request& request, const Backend& backend) {
-  const DenormalsKept kept;  // conversions are part of it
   const at::ScalarType dtype = sum::result_dtype("sum_exact", self, request.dtype);
   if (is_integer(dtype)) return sum_of_integers(self, request);
   const DimSet reduced = sum::reduced_dims(self, request.dims);
@@ -112,7 +110,7 @@ at::Tensor sum_exact(const at::Tensor& self, const sum::Request& request, const 
   const at::Tensor sums = backend.allocate(sizes, stored.dtype, self);
   sum_into(floats, sums, stored.rounding, backend);
   const at::Tensor result = self.is_complex() ? at::view_as_complex(sums) : sums;
-  return result.scalar_type() == dtype ? result : result.to(dtype);
+  return converted(result, dtype);
 }
 
 at::Tensor exact_state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, const Backend& backend) {
@@ -155,7 +153,6 @@ c10::SymIntArrayRef rounded_sizes(const at::Tensor& state, at::ScalarType dtype)
 }
 
 at::Tensor exact_round(const at::Tensor& state, at::ScalarType dtype, const Backend& backend) {
-  const DenormalsKept kept;  // conversions are part of it
   check_state(state, dtype);
   const at::Tensor states = state.contiguous();
   if (states.is_cpu()) check_headers(states);
@@ -168,7 +165,7 @@ at::Tensor exact_round(const at::Tensor& state, at::ScalarType dtype, const Back
   const at::Tensor sums = backend.allocate(states.sizes().slice(0, states.dim() - 1), stored.dtype, states);
   if (sums.numel() > 0) backend.round_into(states, sums, stored.rounding);
   const at::Tensor result = at::isComplexType(dtype) ? at::view_as_complex(sums) : sums;
-  return result.scalar_type() == dtype ? result : result.to(dtype);
+  return converted(result, dtype);
 }
 
 }  // namespace reduce_ops::exact

@@ -67,9 +67,9 @@ std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef
       return cudaSuccess;
     });
   };
-  const auto sum_into = [&](sum::Operator, const at::Tensor& x, sum::DimSet reduced, at::ScalarType accumulate,
+  const auto sum_into = [&](sum::Operator asked, const at::Tensor& x, sum::DimSet reduced, at::ScalarType accumulate,
                             const at::Tensor& result) {
-    sum::run_steps(op, x, reduced, accumulate, result,
+    sum::run_steps(asked, x, reduced, accumulate, result,
                    {gpu, empty, [](const at::Tensor&, const at::Tensor&) {}, launch});
   };
   sum::sum(self, {dims, false, dtype, op}, sum_into, empty);

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 
-#include "denormals_cpu.h"
 #include "sum_dtypes.h"
 
 namespace reduce_ops::ladder {
@@ -43,9 +42,8 @@ at::Tensor load_ready(const at::Tensor& self, const Dtypes& dtypes) {
   at::Tensor x = self;
   // The rungs widen half precision as they load it, so such an input need not become a float32 copy.
   const bool widened_by_rung = at::isReducedFloatingType(x.scalar_type()) && dtypes.element == at::kFloat;
-  if (x.scalar_type() != dtypes.element && !widened_by_rung) x = x.to(dtypes.element);
-  const at::ScalarType loaded = loaded_dtype(x.scalar_type());
-  if (x.scalar_type() != loaded) x = x.to(loaded);
+  if (!widened_by_rung) x = converted(x, dtypes.element);
+  x = converted(x, loaded_dtype(x.scalar_type()));
   if (x.is_conj()) x = x.resolve_conj();
   if (x.is_neg()) x = x.resolve_neg();
   return x.contiguous();
@@ -146,7 +144,6 @@ at::Tensor block_sums(const Rung& rung, const at::Tensor& self, std::optional<at
 
 at::Tensor sum(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype, int64_t block_size,
                RunPass run_pass) {
-  const DenormalsKept kept;  // conversions are part of it
   const Dtypes dtypes = check_dtypes(rung, self, dtype);
   check_block_size(rung, block_size);
   Grid grid = make_grid<int64_t>(rung, static_cast<int>(block_size), self.numel());
@@ -162,7 +159,7 @@ at::Tensor sum(const Rung& rung, const at::Tensor& self, std::optional<at::Scala
   }
   const at::Tensor result = at::empty({}, self.options().dtype(stored_dtype(dtypes)));
   run_pass(rung, grid, x, result);
-  return result.scalar_type() == dtypes.result ? result : result.to(dtypes.result);
+  return converted(result, dtypes.result);
 }
 
 at::Tensor block_sums_of_rows(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype,
@@ -174,7 +171,6 @@ at::Tensor block_sums_of_rows(const Rung& rung, const at::Tensor& self, std::opt
 
 at::Tensor sums_of_rows(const Rung& rung, const at::Tensor& self, std::optional<at::ScalarType> dtype,
                         int64_t block_size, RunPass run_pass) {
-  const DenormalsKept kept;  // conversions are part of it
   const Rows rows(rung, self, dtype, block_size);
   if (rows.empty()) return at::zeros({rows.count}, self.options().dtype(rows.dtypes.result));
   at::Tensor x = rows.load_ready(self);
@@ -183,7 +179,8 @@ at::Tensor sums_of_rows(const Rung& rung, const at::Tensor& self, std::optional<
     x = pass_over_rows(rung, grid, x, rows.dtypes.accumulate, run_pass);
     grid = make_grid<int64_t>(rung, static_cast<int>(block_size), grid.blocks);
   }
-  return pass_over_rows(rung, grid, x, stored_dtype(rows.dtypes), run_pass).squeeze(1).to(rows.dtypes.result);
+  const at::Tensor result = pass_over_rows(rung, grid, x, stored_dtype(rows.dtypes), run_pass).squeeze(1);
+  return converted(result, rows.dtypes.result);
 }
 
 }  // namespace reduce_ops::ladder

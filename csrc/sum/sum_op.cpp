@@ -11,7 +11,6 @@
 #include <limits>
 #include <utility>
 
-#include "denormals_cpu.h"
 #include "sum_dtypes.h"
 
 namespace reduce_ops::sum {
@@ -59,10 +58,10 @@ struct Job {
 
 Job job_of(Operator op, const at::Tensor& self, DimSet reduced, at::ScalarType element, at::ScalarType result) {
   at::Tensor x = self;
-  if (!converts_on_load(x.scalar_type(), element)) x = x.to(element);
+  if (!converts_on_load(x.scalar_type(), element)) x = converted(x, element);
   const at::ScalarType accumulate = accumulate_dtype(element);
   // complex32 has no kernels; float16 and bfloat16 results are rounded by the backend, any other in the end.
-  if (x.scalar_type() == at::kComplexHalf) x = x.to(at::kComplexFloat);
+  if (x.scalar_type() == at::kComplexHalf) x = converted(x, at::kComplexFloat);
   const bool rounds = result == x.scalar_type() && (result == at::kHalf || result == at::kBFloat16);
   return {op, std::move(x), reduced, accumulate, rounds ? result : accumulate};
 }
@@ -105,15 +104,13 @@ std::pair<at::Tensor, DimSet> kept_first(const at::Tensor& self, DimSet reduced)
 
 at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref<SumInto> sum_into,
                Allocate* allocate) {
-  const DenormalsKept kept;  // conversions are part of it
   const at::ScalarType result = result_dtype(request.op, self, request.dtype);
   const DimSet reduced = reduced_dims(self, request.dims);
   const Job job = job_of(request.op, self, reduced, request.dtype.value_or(self.scalar_type()), result);
   const auto sizes = result_sizes(self.sizes(), reduced, request.keepdim);
   at::Tensor sums = allocate(sizes, job.stored, self);
   job.run(sums, sum_into);
-  if (job.stored != result) return sums.to(result);
-  return sums;
+  return converted(sums, result);
 }
 
 std::optional<at::ScalarType> dtype_of(const at::Tensor& self, const at::Tensor& out) {
@@ -132,7 +129,6 @@ void check_out(Operator op, const at::Tensor& self, at::ScalarType result, const
 
 at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& out,
                     c10::function_ref<SumInto> sum_into, Allocate* allocate) {
-  const DenormalsKept kept;  // conversions are part of it
   const auto dtype = request.dtype ? request.dtype : dtype_of(self, out);
   const at::ScalarType result = result_dtype(request.op, self, dtype, request.dtype ? "dtype" : "out");
   const DimSet reduced = reduced_dims(self, request.dims);
@@ -150,7 +146,7 @@ at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& 
   }
   const at::Tensor sums = allocate(sizes, job.stored, self);
   job.run(sums, sum_into);
-  return out.copy_(sums);
+  return out.copy_(converted(sums, result));
 }
 
 }  // namespace reduce_ops::sum
