@@ -300,29 +300,32 @@ def cpu_threads_table(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def means_table(report: dict[str, Any]) -> str:
-    """Return the Markdown table of the race of means: a line an input."""
+def operators_table(report: dict[str, Any]) -> str:
+    """Return the Markdown table of the race of an operator: a line an input."""
+    operator = report["operator"]
     lines = [
-        "| dtype | | reduce.mean | reduce.sum | torch.mean | torch.compile | time beside `reduce.sum` "
+        f"| dtype | | reduce.{operator} | reduce.sum | torch.{operator} | torch.compile | time beside `reduce.sum` "
         "| speed beside the fastest peer |",
         "|---|---|" + "--:|" * 6,
     ]
     of_sum, of_peer = [], []
     for row in report["rows"]:
-        mean, total, torch_mean = (row["seconds"][name] for name in ("reduce.mean", "reduce.sum", "torch.mean"))
-        of_sum.append(mean / total)
+        names = (f"reduce.{operator}", "reduce.sum", f"torch.{operator}")
+        ours, total, torchs = (row["seconds"][name] for name in names)
+        of_sum.append(ours / total)
         compiled = row["seconds"].get("torch.compile")
-        of_peer.append(min(torch_mean, compiled or torch_mean) / mean)
+        of_peer.append(min(torchs, compiled or torchs) / ours)
         lines.append(
-            f"| {row['dtype']} | {input_name(row['shape'], row['dim'])} | {mean * 1e6:.2f} | {total * 1e6:.2f} | "
-            f"{torch_mean * 1e6:.2f} | {f'{compiled * 1e6:.2f}' if compiled else ''} | {of_sum[-1]:.3f} "
+            f"| {row['dtype']} | {input_name(row['shape'], row['dim'])} | {ours * 1e6:.2f} | {total * 1e6:.2f} | "
+            f"{torchs * 1e6:.2f} | {f'{compiled * 1e6:.2f}' if compiled else ''} | {of_sum[-1]:.3f} "
             f"| {of_peer[-1]:.2f} x |"
         )
     means = (statistics.geometric_mean(ratios) for ratios in (of_sum, of_peer))
+    host = ", ".join(f"{name} {seconds * 1e6:.2f}" for name, seconds in report["host_seconds"].items())
     lines += [
         "",
         "us. Geometric means: {:.3f} of `reduce.sum`'s time, {:.2f} times as fast as the fastest peer. ".format(*means)
-        + f"{versions(report['environment'])}.",
+        + f"Host time of a call: {host}. {versions(report['environment'])}.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -408,7 +411,7 @@ TABLES = {
     "order": order_table,
     "profile": profile_table,
     "cpu_threads": cpu_threads_table,
-    "means": means_table,
+    "operators": operators_table,
     "context": context_table,
     "stalls": stalls_table,
     "random": random_table,

@@ -1,21 +1,34 @@
-// Derivatives of all operators. Every operator here is linear in self, which settles most of it: the tangent of the
-// result is the operator applied to the tangent of self, and a gradient needs no saved values.
+// Derivatives of all operators. Most are linear in self, which settles most of it: the tangent of the result is the
+// operator applied to the tangent of self, and a gradient needs no saved values.
 //
 // Kernels and nodes have the form of those that PyTorch generates for its own operators (VariableType), not that of
 // torch::autograd::Function: that one has no forward mode, and costs a call several times as much.
 
+#include <ATen/core/DimVector.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/logical_not.h>
+#include <ATen/ops/masked_fill.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/reshape.h>
+#include <ATen/ops/resolve_conj.h>
+#include <ATen/ops/sgn.h>
+#include <ATen/ops/view_as_real.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/SymIntArrayRef.h>
 #include <c10/util/OptionalArrayRef.h>
 #include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -23,7 +36,7 @@
 
 #include "dispatch.h"
 #include "ladder/ladder_op.h"
-#include "sum/sum_op.h"
+#include "sum/overloads.h"
 
 namespace reduce_ops::autograd {
 namespace {
@@ -49,11 +62,12 @@ at::Tensor to_dtype(const at::Tensor& grad, at::ScalarType dtype) {
   return part.to(dtype);
 }
 
-/// A call of a linear operator. below() runs the kernels below autograd; again(t) calls the operator on a tangent, from
-/// the top, so that the tangent may itself have tangents and gradients; make_backward() makes the node. An integer
-/// result has no tangent, and is an error where it would need a gradient.
-template <typename Below, typename Again, typename MakeBackward>
-at::Tensor differentiable(const at::Tensor& self, Below below, Again again, MakeBackward make_backward) {
+/// A call of an operator. below() runs the kernels below autograd; tangent_of(t, result) computes the tangent of the
+/// result from that of self by operators that are called from the top, so that t may itself have tangents and
+/// gradients; make_backward(result) makes the node. An integer result has no tangent, and is an error where it would
+/// need a gradient.
+template <typename Below, typename TangentOf, typename MakeBackward>
+at::Tensor differentiable(const at::Tensor& self, Below below, TangentOf tangent_of, MakeBackward make_backward) {
   const bool requires_grad = torch::autograd::compute_requires_grad(self);
   const at::Tensor& tangent = self._fw_grad(/*level=*/0);
   at::Tensor result = [&] {
@@ -61,12 +75,12 @@ at::Tensor differentiable(const at::Tensor& self, Below below, Again again, Make
     return below();
   }();
   if (requires_grad) {
-    const NodePtr node = make_backward();
+    const NodePtr node = make_backward(result);
     node->set_next_edges(torch::autograd::collect_next_edges(self));
     torch::autograd::set_history(result, node);  // refuses an integer result, as torch.sum does
   }
   if (tangent.defined() && torch::autograd::isDifferentiableType(result.scalar_type())) {
-    result._set_fw_grad(again(tangent), /*level=*/0, /*is_inplace_op=*/false);
+    result._set_fw_grad(tangent_of(tangent, result), /*level=*/0, /*is_inplace_op=*/false);
   }
   return result;
 }
@@ -77,141 +91,207 @@ at::Tensor differentiable(const at::Tensor& self, Below below, Again again, Make
 // The gradient of a sum is a view: the gradient of the result, expanded over the dimensions that were summed. How the
 // sum was rounded makes no difference to it, so sum and sum_exact share their kernels, and with them mean, whose
 // gradient is multiplied by one over the number of elements before it is expanded. (Divided by it, it would have other
-// bits on a CPU than on a GPU, where PyTorch divides by a number so.)
+// bits on a CPU than on a GPU, where PyTorch divides by a number so.) The other operators are not linear: their
+// gradient is that of the result, expanded, times their slope at each element.
 namespace reduce_ops::sum {
 namespace {
 
-using Dtype = std::optional<at::ScalarType>;
-using Dims = at::OptionalIntArrayRef;
 using torch::autograd::variable_list;
 
-struct ReduceSumBackward : torch::autograd::TraceableFunction {
-  ReduceSumBackward(const at::Tensor& self, DimSet reduced, bool keepdim)
-      : sizes(self.sym_sizes()), dtype(self.scalar_type()), reduced(reduced), keepdim(keepdim) {}
+template <const char* kName>
+inline constexpr bool kIsLinear = !kIsNorm<kName> && !kIsExtreme<kName> && kName != kNansum;
 
-  variable_list apply(variable_list&& grads) override {
-    if (!grads[0].defined()) return {at::Tensor()};
-    at::Tensor grad = autograd::to_dtype(grads[0], dtype);
-    if (!keepdim && grad.dim() > 0) {
+/// The sizes of self, and which of its dimensions were reduced.
+struct Reduction {
+  Reduction(const at::Tensor& self, const Request& r)
+      : sizes(self.sym_sizes()), reduced(reduced_dims(self, r.dims)), keepdim(r.keepdim) {}
+
+  /// x, of the sizes of the result, with the dimensions that it lacks: it broadcasts with self.
+  at::Tensor restored(at::Tensor x) const {
+    if (!keepdim && x.dim() > 0) {
       for (size_t d = 0; d < sizes.size(); ++d) {
-        if (reduced[d]) grad = grad.unsqueeze(static_cast<int64_t>(d));
+        if (has(reduced, static_cast<int64_t>(d))) x = x.unsqueeze(static_cast<int64_t>(d));
       }
     }
-    return {grad.expand_symint(sizes)};
+    return x;
   }
-  std::string name() const override { return "ReduceSumBackward"; }
+
+  c10::SymFloat count() const {
+    c10::SymFloat n = 1.0;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (has(reduced, static_cast<int64_t>(d))) n = n * sizes[d];
+    }
+    return n;
+  }
 
   c10::SymDimVector sizes;
-  at::ScalarType dtype;
   DimSet reduced;
   bool keepdim;
 };
 
-struct ReduceMeanBackward final : ReduceSumBackward {
-  using ReduceSumBackward::ReduceSumBackward;
+template <const char* kName>
+struct LinearBackward final : torch::autograd::TraceableFunction {
+  LinearBackward(const at::Tensor& self, const Request& r) : of(self, r), dtype(self.scalar_type()) {}
 
   variable_list apply(variable_list&& grads) override {
     if (!grads[0].defined()) return {at::Tensor()};
-    c10::SymFloat count = 1.0;
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      if (has(reduced, static_cast<int64_t>(d))) count = count * sizes[d];
-    }
-    return ReduceSumBackward::apply({at::mul(grads[0], at::Scalar(c10::SymFloat(1.0) / count))});
+    at::Tensor grad = grads[0];
+    if constexpr (kName == kMean) grad = at::mul(grad, at::Scalar(c10::SymFloat(1.0) / of.count()));
+    return {of.restored(autograd::to_dtype(grad, dtype)).expand_symint(of.sizes)};
   }
-  std::string name() const override { return "ReduceMeanBackward"; }
+  std::string name() const override { return kName == kMean ? "ReduceMeanBackward" : "ReduceSumBackward"; }
+
+  Reduction of;
+  at::ScalarType dtype;
 };
 
-template <const char* kName>
-using Backward = std::conditional_t<kName == kMean, ReduceMeanBackward, ReduceSumBackward>;
+/// A Request that is kept for later.
+struct Kept {
+  explicit Kept(const Request& r) : keepdim(r.keepdim), dtype(r.dtype), op(r.op) {
+    if (r.dims) dims.assign(r.dims->begin(), r.dims->end());
+  }
+  Request request() const { return {at::IntArrayRef(dims), keepdim, dtype, op}; }
 
-template <const char* kName>
-at::Tensor sum_all(c10::DispatchKeySet keys, const at::Tensor& self, Dtype dtype) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dtype)>(kName);
-  return autograd::differentiable(
-      self, [&] { return op.redispatch(keys & c10::after_autograd_keyset, self, dtype); },
-      [&](const at::Tensor& tangent) { return op.call(tangent, dtype); },
-      [&] { return autograd::make_node<Backward<kName>>(self, DimSet().set(), false); });
+  at::DimVector dims;
+  bool keepdim;
+  Dtype dtype;
+  Operator op;
+};
+
+/// Where mask is, 1 / how many elements of the result it is at; elsewhere 0. Equals share the slope, as in PyTorch.
+at::Tensor shares(const at::Tensor& mask, const Request& r, const Reduction& of, at::ScalarType dtype) {
+  return at::div(mask.to(dtype), of.restored(call<kSum>(mask, {r.dims, r.keepdim, std::nullopt})));
+}
+
+/// |x|, of complex numbers as norms have it.
+at::Tensor magnitudes(const at::Tensor& x) {
+  if (!x.is_complex()) return at::abs(x);
+  return call<kVectorNorm>(at::view_as_real(at::resolve_conj(x)), {at::IntArrayRef{-1}, false, {}, Operator::norm});
+}
+
+/// The derivative of the result by each element: for complex ones the conjugate of what dx is multiplied by, of which
+/// the real part counts. x: of the dtype that the operator converts self to.
+at::Tensor slope(const at::Tensor& x, const at::Tensor& result, const Request& r, const Reduction& of) {
+  const at::ScalarType real = c10::toRealValueType(x.scalar_type());
+  switch (r.op) {
+    case Operator::nansum:
+      return at::logical_not(at::isnan(x)).to(real);
+    case Operator::count:
+      return at::zeros_like(x);
+    case Operator::sum_of_abs:
+      return at::sgn(x);
+    case Operator::max_abs:
+    case Operator::min_abs: {
+      const at::Tensor abs = magnitudes(x);
+      return at::mul(at::sgn(x), shares(at::eq(abs, of.restored(result)), r, of, real));
+    }
+    case Operator::norm: {
+      const at::Tensor norm = of.restored(result);
+      return at::masked_fill(at::div(x, norm), at::eq(norm, 0), 0);
+    }
+    default:
+      return shares(at::eq(x, of.restored(result)), r, of, real);
+  }
+}
+/// self in the dtype in which slopes are computed: that of the result, as complex as self is.
+at::Tensor element_of(const at::Tensor& self, const at::Tensor& result) {
+  const at::ScalarType real = c10::isFloat8Type(result.scalar_type()) ? at::kFloat : result.scalar_type();
+  return self.to(self.is_complex() ? c10::toComplexType(real) : real);
 }
 
 template <const char* kName>
-at::Tensor sum_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool, Dtype)>(kName, "dim_IntList");
-  return autograd::differentiable(
-      self, [&] { return op.redispatch(keys & c10::after_autograd_keyset, self, dims, keepdim, dtype); },
-      [&](const at::Tensor& tangent) { return op.call(tangent, dims, keepdim, dtype); },
-      [&] { return autograd::make_node<Backward<kName>>(self, reduced_dims(self, dims), keepdim); });
-}
+struct SlopeBackward final : torch::autograd::TraceableFunction {
+  SlopeBackward(const at::Tensor& self, const Request& r, const at::Tensor& result)
+      : of(self, r), asked(r), saved_self(self, false), saved_result(result.detach(), false) {}
 
-/// out= has no gradient, as everywhere in PyTorch.
-void refuse_out(const char* name, const at::Tensor& self, const at::Tensor& out) {
-  if (torch::autograd::compute_requires_grad(self, out)) torch::autograd::throw_error_out_requires_grad(name);
-  TORCH_CHECK_NOT_IMPLEMENTED(!self._fw_grad(0).defined() && !out._fw_grad(0).defined(), name,
-                              "(): functions with out=... arguments don't support forward-mode automatic "
-                              "differentiation, but one of the arguments has a tangent.");
-}
+  variable_list apply(variable_list&& grads) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const at::Tensor self = saved_self.unpack();
+    at::Tensor result = saved_result.unpack();
+    if (!grads[0].defined()) return {at::Tensor()};
+    const Request r = asked.request();
+    // Whose derivative is asked for, too, depends on self; of the other slopes none does.
+    if (r.op == Operator::norm && c10::GradMode::is_enabled()) result = call<kName>(self, r);
+    const at::Tensor grad = at::mul(of.restored(grads[0]), slope(element_of(self, result), result, r, of));
+    return {autograd::to_dtype(grad, self.scalar_type())};
+  }
+  void release_variables() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    saved_self.reset_data();
+    saved_result.reset_data();
+  }
+  std::string name() const override { return std::string("ReduceBackward of ") + kName; }
 
-using OutSignature = at::Tensor&(const at::Tensor&, Dtype, at::Tensor&);
-using OutDimsSignature = at::Tensor&(const at::Tensor&, Dims, bool, Dtype, at::Tensor&);
+  Reduction of;
+  Kept asked;
+  torch::autograd::SavedVariable saved_self, saved_result;
+};
 
-template <const char* kName>
-at::Tensor& sum_out_all(c10::DispatchKeySet keys, const at::Tensor& self, Dtype dtype, at::Tensor& out) {
-  static const auto op = find_operator<OutSignature>(kName, "out");
-  refuse_out(kName, self, out);
-  const at::AutoDispatchBelowAutograd guard;
-  return op.redispatch(keys & c10::after_autograd_keyset, self, dtype, out);
-}
-
-template <const char* kName>
-at::Tensor& sum_out_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype,
-                         at::Tensor& out) {
-  static const auto op = find_operator<OutDimsSignature>(kName, "IntList_out");
-  refuse_out(kName, self, out);
-  const at::AutoDispatchBelowAutograd guard;
-  return op.redispatch(keys & c10::after_autograd_keyset, self, dims, keepdim, dtype, out);
-}
-
-// Whoever saved `out` for its gradient has to learn that it was written to.
-
-template <const char* kName>
-at::Tensor& write_all(c10::DispatchKeySet keys, const at::Tensor& self, Dtype dtype, at::Tensor& out) {
-  static const auto op = find_operator<OutSignature>(kName, "out");
-  const at::AutoDispatchBelowADInplaceOrView guard;
-  op.redispatch(keys & c10::after_ADInplaceOrView_keyset, self, dtype, out);
-  torch::autograd::increment_version(out);
-  return out;
+/// The tangent of a result that is not linear in self.
+at::Tensor tangent_of(const at::Tensor& self, const at::Tensor& tangent, const at::Tensor& result, const Request& r) {
+  const at::Tensor x = element_of(self._fw_primal(/*level=*/0), result);
+  const at::Tensor by_element = slope(x, result, r, Reduction(self, r));
+  const at::Tensor change =
+      tangent.is_complex() ? at::real(at::mul(by_element.conj(), tangent)) : at::mul(by_element, tangent);
+  return call<kSum>(change, {r.dims, r.keepdim, result.scalar_type()});
 }
 
 template <const char* kName>
-at::Tensor& write_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype,
-                       at::Tensor& out) {
-  static const auto op = find_operator<OutDimsSignature>(kName, "IntList_out");
-  const at::AutoDispatchBelowADInplaceOrView guard;
-  op.redispatch(keys & c10::after_ADInplaceOrView_keyset, self, dims, keepdim, dtype, out);
-  torch::autograd::increment_version(out);
-  return out;
-}
+struct Differentiable {
+  static at::Tensor run(c10::DispatchKeySet keys, const at::Tensor& self, const Request& r) {
+    return autograd::differentiable(
+        self, [&] { return redispatch<kName>(keys & c10::after_autograd_keyset, self, r); },
+        [&](const at::Tensor& tangent, [[maybe_unused]] const at::Tensor& result) {
+          if constexpr (kIsLinear<kName>) {
+            return call<kName>(tangent, r);
+          } else {
+            return tangent_of(self, tangent, result, r);
+          }
+        },
+        [&]([[maybe_unused]] const at::Tensor& result) {
+          if constexpr (kIsLinear<kName>) {
+            return autograd::make_node<LinearBackward<kName>>(self, r);
+          } else {
+            return autograd::make_node<SlopeBackward<kName>>(self, r, result);
+          }
+        });
+  }
+
+  /// out= has no gradient, as everywhere in PyTorch.
+  static at::Tensor& run_out(c10::DispatchKeySet keys, const at::Tensor& self, const Request& r, at::Tensor& out) {
+    if (torch::autograd::compute_requires_grad(self, out)) torch::autograd::throw_error_out_requires_grad(kName);
+    TORCH_CHECK_NOT_IMPLEMENTED(!self._fw_grad(0).defined() && !out._fw_grad(0).defined(), kName,
+                                "(): functions with out=... arguments don't support forward-mode automatic "
+                                "differentiation, but one of the arguments has a tangent.");
+    const at::AutoDispatchBelowAutograd guard;
+    return redispatch_out<kName>(keys & c10::after_autograd_keyset, self, r, out);
+  }
+};
+
+/// Whoever saved `out` for its gradient has to learn that it was written to.
+template <const char* kName>
+struct Written {
+  static at::Tensor& run_out(c10::DispatchKeySet keys, const at::Tensor& self, const Request& r, at::Tensor& out) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    redispatch_out<kName>(keys & c10::after_ADInplaceOrView_keyset, self, r, out);
+    torch::autograd::increment_version(out);
+    return out;
+  }
+};
+
+/// Of what has no out=.
+struct ExactlyDifferentiable {
+  static constexpr auto run = Differentiable<kSumExact>::run;
+};
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(reduce, Autograd, m) {
-  m.impl("sum", TORCH_FN(sum_all<kSum>));
-  m.impl("sum.dim_IntList", TORCH_FN(sum_dims<kSum>));
-  m.impl("sum_exact", TORCH_FN(sum_all<kSumExact>));
-  m.impl("sum_exact.dim_IntList", TORCH_FN(sum_dims<kSumExact>));
-  m.impl("mean", TORCH_FN(sum_all<kMean>));
-  m.impl("mean.dim_IntList", TORCH_FN(sum_dims<kMean>));
-  m.impl("sum.out", TORCH_FN(sum_out_all<kSum>));
-  m.impl("sum.IntList_out", TORCH_FN(sum_out_dims<kSum>));
-  m.impl("mean.out", TORCH_FN(sum_out_all<kMean>));
-  m.impl("mean.IntList_out", TORCH_FN(sum_out_dims<kMean>));
+  register_operators<Differentiable>(m);
+  register_operator<kSumExact, ExactlyDifferentiable>(m);
 }
 
-TORCH_LIBRARY_IMPL(reduce, ADInplaceOrView, m) {
-  m.impl("sum.out", TORCH_FN(write_all<kSum>));
-  m.impl("sum.IntList_out", TORCH_FN(write_dims<kSum>));
-  m.impl("mean.out", TORCH_FN(write_all<kMean>));
-  m.impl("mean.IntList_out", TORCH_FN(write_dims<kMean>));
-}
+TORCH_LIBRARY_IMPL(reduce, ADInplaceOrView, m) { register_operators<Written>(m); }
 
 }  // namespace reduce_ops::sum
 
@@ -309,8 +389,8 @@ at::Tensor sum(c10::DispatchKeySet keys, const at::Tensor& self, Dtype dtype, Op
       find_operator<at::Tensor(const at::Tensor&, Dtype, Options...)>("sum_v" + std::to_string(kVersion));
   return autograd::differentiable(
       self, [&] { return op.redispatch(keys & c10::after_autograd_keyset, self, dtype, options...); },
-      [&](const at::Tensor& tangent) { return op.call(tangent, dtype, options...); },
-      [&] { return autograd::make_node<RungSumBackward>(self); });
+      [&](const at::Tensor& tangent, const at::Tensor&) { return op.call(tangent, dtype, options...); },
+      [&](const at::Tensor&) { return autograd::make_node<RungSumBackward>(self); });
 }
 
 template <int kVersion, typename... Options>
@@ -321,8 +401,10 @@ at::Tensor block_sums(c10::DispatchKeySet keys, const at::Tensor& self, Dtype dt
   ((block_size = options), ...);  // where there is one
   return autograd::differentiable(
       self, [&] { return op.redispatch(keys & c10::after_autograd_keyset, self, dtype, options...); },
-      [&](const at::Tensor& tangent) { return op.call(tangent, dtype, options...); },
-      [&] { return autograd::make_node<BlockSumsBackward>(self, self.sym_numel(), rungs()[kVersion], block_size); });
+      [&](const at::Tensor& tangent, const at::Tensor&) { return op.call(tangent, dtype, options...); },
+      [&](const at::Tensor&) {
+        return autograd::make_node<BlockSumsBackward>(self, self.sym_numel(), rungs()[kVersion], block_size);
+      });
 }
 
 using RowsSignature = at::Tensor(const at::Tensor&, int64_t, Dtype, int64_t);
@@ -332,8 +414,8 @@ at::Tensor differentiable_sums_of_rows(c10::DispatchKeySet keys, const at::Tenso
   static const auto op = find_operator<RowsSignature>("_sums_of_rows");
   return autograd::differentiable(
       self, [&] { return op.redispatch(keys & c10::after_autograd_keyset, self, version, dtype, block_size); },
-      [&](const at::Tensor& tangent) { return op.call(tangent, version, dtype, block_size); },
-      [&] { return autograd::make_node<RungSumBackward>(self); });
+      [&](const at::Tensor& tangent, const at::Tensor&) { return op.call(tangent, version, dtype, block_size); },
+      [&](const at::Tensor&) { return autograd::make_node<RungSumBackward>(self); });
 }
 
 at::Tensor differentiable_block_sums_of_rows(c10::DispatchKeySet keys, const at::Tensor& self, int64_t version,
@@ -341,8 +423,8 @@ at::Tensor differentiable_block_sums_of_rows(c10::DispatchKeySet keys, const at:
   static const auto op = find_operator<RowsSignature>("_block_sums_of_rows");
   return autograd::differentiable(
       self, [&] { return op.redispatch(keys & c10::after_autograd_keyset, self, version, dtype, block_size); },
-      [&](const at::Tensor& tangent) { return op.call(tangent, version, dtype, block_size); },
-      [&] {
+      [&](const at::Tensor& tangent, const at::Tensor&) { return op.call(tangent, version, dtype, block_size); },
+      [&](const at::Tensor&) {
         const c10::SymInt n = c10::multiply_integers(self.sym_sizes().slice(1));
         return autograd::make_node<BlockSumsBackward>(self, n, rung_of(version), block_size);
       });

@@ -14,9 +14,4 @@ c10::TypedOperatorHandle<Signature> find_operator(const std::string& name, const
   return c10::Dispatcher::singleton().findSchemaOrThrow(("reduce::" + name).c_str(), overload).typed<Signature>();
 }
 
-// Operators of the same arguments, as template arguments of the kernels that are the same for them.
-inline constexpr char kSum[] = "sum";
-inline constexpr char kSumExact[] = "sum_exact";
-inline constexpr char kMean[] = "mean";
-
 }  // namespace reduce_ops

@@ -12,7 +12,7 @@
 #include "ladder/register.h"
 #include "override.h"
 #include "read/read_op.h"
-#include "sum/register.h"
+#include "sum/overloads.h"
 
 namespace reduce_ops {
 namespace {
@@ -62,6 +62,16 @@ TORCH_LIBRARY(reduce, m) {
     m.def((name + ".IntList_out" + along + ", Tensor(a!) out) -> Tensor(a!)").c_str(), pure);
     m.def((name + ".out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)").c_str(), pure);
   }
+  const std::pair<std::string, std::string> others[] = {
+      {"nansum", "(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None"},
+      {"vector_norm", "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None"},
+      {"amax", "(Tensor self, int[1] dim=[], bool keepdim=False"},
+      {"amin", "(Tensor self, int[1] dim=[], bool keepdim=False"}};
+  for (const auto& [name, arguments] : others) {
+    const char* const out = arguments.ends_with("dtype=None") ? ", Tensor(a!) out" : ", *, Tensor(a!) out";
+    m.def((name + arguments + ") -> Tensor").c_str(), pure);
+    m.def((name + ".out" + arguments + out + ") -> Tensor(a!)").c_str(), pure);
+  }
   m.def(
       "_plans(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors, int? l2_bytes=None) "
       "-> str");  // JSON
@@ -98,32 +108,18 @@ TORCH_LIBRARY(reduce, m) {
 
 TORCH_LIBRARY_IMPL(reduce, CPU, m) {
   ladder::register_rungs<ladder::Backend<ladder::run_pass_cpu>>(m);
-  sum::register_sums<sum::sum_cpu, sum::empty_cpu>(m);
+  sum::register_operators<sum::Backend<sum::sum_cpu, sum::empty_cpu>::Kernel>(m);
   exact::register_exact<exact::exact_cpu, exact::round_cpu, sum::empty_cpu>(m);
   m.impl("_read", &read_cpu);
 }
 
-/// Gives every operator above an answer for a dispatch key that none of them sums.
+/// Gives every public operator above an answer for a dispatch key that none of them takes.
 void reject(torch::Library& m) {
-  std::vector<std::string> names = {"sum",
-                                    "sum.out",
-                                    "sum.dim_IntList",
-                                    "sum.IntList_out",
-                                    "mean",
-                                    "mean.out",
-                                    "mean.dim_IntList",
-                                    "mean.IntList_out",
-                                    "sum_exact",
-                                    "sum_exact.dim_IntList",
-                                    "exact_state",
-                                    "exact_state.dim_IntList",
-                                    "exact_round"};
-  for (const auto& rung : ladder::rungs()) {
-    names.push_back("sum_v" + std::to_string(rung.number));
-    names.push_back("block_sums_v" + std::to_string(rung.number));
-  }
-  for (const auto& name : names) {
-    m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
+  static const std::vector<c10::OperatorName> all = c10::Dispatcher::singleton().getAllOpNames();
+  for (const c10::OperatorName& name : all) {
+    if (!name.name.starts_with("reduce::") || name.name.starts_with("reduce::_")) continue;
+    const std::string overload = name.overload_name.empty() ? "" : "." + name.overload_name;
+    m.impl((name.name.substr(8) + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
   }
 }
 

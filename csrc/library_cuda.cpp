@@ -9,14 +9,14 @@
 #include "ladder/ladder_kernels.h"
 #include "ladder/register.h"
 #include "read/read_op.h"
+#include "sum/overloads.h"
 #include "sum/plan_op.h"
-#include "sum/register.h"
 
 namespace reduce_ops {
 
 TORCH_LIBRARY_IMPL(reduce, CUDA, m) {
   ladder::register_rungs<ladder::Backend<ladder::run_pass_cuda>>(m);
-  sum::register_sums<sum::sum_cuda, sum::empty_cuda>(m);
+  sum::register_operators<sum::Backend<sum::sum_cuda, sum::empty_cuda>::Kernel>(m);
   exact::register_exact<exact::exact_cuda, exact::round_cuda, sum::empty_cuda>(m);
   m.impl("_sum_as_on", &sum::sum_as_on);
   m.impl("_sum_with_plan", &sum::sum_with_plan);

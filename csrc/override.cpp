@@ -1,10 +1,15 @@
 #include "override.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/pow.h>
 #include <c10/util/Exception.h>
 #include <c10/util/OptionalArrayRef.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,40 +17,130 @@
 #include <utility>
 #include <vector>
 
-#include "dispatch.h"
-#include "sum/sum_op.h"
+#include "sum/overloads.h"
 #include "sum_dtypes.h"
 
 namespace reduce_ops {
 namespace {
 
-using Dtype = std::optional<at::ScalarType>;
-using Dims = at::OptionalIntArrayRef;
+using sum::Dims;
+using sum::Dtype;
+using Keys = c10::DispatchKeySet;
 
-/// self as reduce.sum and reduce.mean take it. PyTorch drops the imaginary parts, with a warning, where it is told to
-/// sum complex numbers as real ones.
+/// self as this library's operators take it. PyTorch drops the imaginary parts, with a warning, where it is told to sum
+/// complex numbers as real ones.
 at::Tensor summable(const at::Tensor& self, Dtype dtype) {
   return dtype && self.is_complex() && !at::isComplexType(*dtype) ? converted(self, *dtype) : self;
 }
 
 template <const char* kName>
-at::Tensor over_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool, Dtype)>(kName, "dim_IntList");
-  return op.redispatch(keys, summable(self, dtype), dims, keepdim, dtype);
+struct Override {
+  static at::Tensor run(Keys keys, const at::Tensor& self, const sum::Request& r) {
+    return sum::redispatch<kName>(keys, summable(self, r.dtype), r);
+  }
+  static at::Tensor& run_out(Keys keys, const at::Tensor& self, const sum::Request& r, at::Tensor& out) {
+    return sum::redispatch_out<kName>(keys, summable(self, r.dtype ? r.dtype : sum::dtype_of(r.op, self, out)), r, out);
+  }
+};
+
+template <const char* kName>
+using Functions = sum::Functions<kName, Override<kName>>;
+
+// Norms. Of an order that reduce.vector_norm has not, the sum is reduce.sum's, of powers that are PyTorch's.
+
+using Ord = std::optional<at::Scalar>;
+
+at::Tensor norm_dims(Keys keys, const at::Tensor& self, const Ord& ord, at::IntArrayRef dims, bool keepdim,
+                     Dtype dtype) {
+  const at::Scalar p = ord.value_or(2);
+  if (sum::has_norm(p)) return Functions<sum::kVectorNorm>::norm(keys, self, p, dims, keepdim, dtype);
+  const at::Tensor powers = at::pow(at::abs(dtype ? converted(self, *dtype) : self), p);
+  return at::pow(sum::call_sum(powers, {dims, keepdim, std::nullopt}), 1 / p.toDouble());
+}
+
+at::Tensor vector_norm(Keys keys, const at::Tensor& self, const at::Scalar& ord, Dims dims, bool keepdim, Dtype dtype) {
+  return norm_dims(keys, self, ord, dims.value_or(at::IntArrayRef()), keepdim, dtype);
+}
+at::Tensor norm_all(Keys keys, const at::Tensor& self, const at::Scalar& p) {
+  return norm_dims(keys, self, p, {}, false, std::nullopt);
+}
+at::Tensor norm_all_dtype(Keys keys, const at::Tensor& self, const Ord& p, at::ScalarType dtype) {
+  return norm_dims(keys, self, p, {}, false, dtype);
+}
+at::Tensor norm_along(Keys keys, const at::Tensor& self, const Ord& p, at::IntArrayRef dims, bool keepdim) {
+  return norm_dims(keys, self, p, dims, keepdim, std::nullopt);
+}
+at::Tensor norm_dims_dtype(Keys keys, const at::Tensor& self, const Ord& p, at::IntArrayRef dims, bool keepdim,
+                           at::ScalarType dtype) {
+  return norm_dims(keys, self, p, dims, keepdim, dtype);
+}
+
+at::Tensor& copied(const at::Tensor& result, at::Tensor& out) {
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result);
+}
+at::Tensor& vector_norm_out(Keys keys, const at::Tensor& self, const at::Scalar& ord, Dims dims, bool keepdim,
+                            Dtype dtype, at::Tensor& out) {
+  if (sum::has_norm(ord)) return Functions<sum::kVectorNorm>::norm_out(keys, self, ord, dims, keepdim, dtype, out);
+  return copied(vector_norm(keys, self, ord, dims, keepdim, dtype), out);
+}
+at::Tensor& norm_along_out(Keys keys, const at::Tensor& self, const Ord& p, at::IntArrayRef dims, bool keepdim,
+                           at::Tensor& out) {
+  return vector_norm_out(keys, self, p.value_or(2), dims, keepdim, std::nullopt, out);
+}
+at::Tensor& norm_dims_dtype_out(Keys keys, const at::Tensor& self, const Ord& p, at::IntArrayRef dims, bool keepdim,
+                                at::ScalarType dtype, at::Tensor& out) {
+  return vector_norm_out(keys, self, p.value_or(2), dims, keepdim, dtype, out);
 }
 
 template <const char* kName>
-at::Tensor over_all(c10::DispatchKeySet keys, const at::Tensor& self, Dtype dtype) {
-  return over_dims<kName>(keys, self, std::nullopt, false, dtype);
+void override_sum(torch::Library& m) {
+  using F = Functions<kName>;
+  m.impl(kName, TORCH_FN(F::all));
+  if constexpr (kName == sum::kSum) {
+    m.impl("sum.dim_IntList", TORCH_FN(F::dims));
+    m.impl("sum.IntList_out", TORCH_FN(F::dims_out));
+  } else {
+    m.impl("mean.dim", TORCH_FN(F::dims));
+    m.impl("mean.out", TORCH_FN(F::dims_out));
+  }
+}
+
+void override_nansum(torch::Library& m) {
+  m.impl("nansum", TORCH_FN(Functions<sum::kNansum>::dims));
+  m.impl("nansum.out", TORCH_FN(Functions<sum::kNansum>::dims_out));
 }
 
 template <const char* kName>
-at::Tensor& over_dims_out(c10::DispatchKeySet keys, const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype,
-                          at::Tensor& out) {
-  static const auto op =
-      find_operator<at::Tensor&(const at::Tensor&, Dims, bool, Dtype, at::Tensor&)>(kName, "IntList_out");
-  return op.redispatch(keys, summable(self, dtype ? dtype : sum::dtype_of(self, out)), dims, keepdim, dtype, out);
+void override_extreme(torch::Library& m) {
+  m.impl(kName, TORCH_FN(Functions<kName>::extreme));
+  m.impl((std::string(kName) + ".out").c_str(), TORCH_FN(Functions<kName>::extreme_out));
 }
+
+void override_vector_norm(torch::Library& m) {
+  m.impl("linalg_vector_norm", TORCH_FN(vector_norm));
+  m.impl("linalg_vector_norm.out", TORCH_FN(vector_norm_out));
+}
+
+void override_norm(torch::Library& m) {
+  m.impl("norm.Scalar", TORCH_FN(norm_all));
+  m.impl("norm.ScalarOpt_dtype", TORCH_FN(norm_all_dtype));
+  m.impl("norm.ScalarOpt_dim", TORCH_FN(norm_along));
+  m.impl("norm.ScalarOpt_dim_dtype", TORCH_FN(norm_dims_dtype));
+  m.impl("norm.out", TORCH_FN(norm_along_out));
+  m.impl("norm.dtype_out", TORCH_FN(norm_dims_dtype_out));
+}
+
+/// What can be overridden, by PyTorch's name.
+const std::pair<const char*, void (*)(torch::Library&)> kOverrides[] = {
+    {"sum", override_sum<sum::kSum>},
+    {"mean", override_sum<sum::kMean>},
+    {"nansum", override_nansum},
+    {"linalg_vector_norm", override_vector_norm},
+    {"norm", override_norm},
+    {"amax", override_extreme<sum::kAmax>},
+    {"amin", override_extreme<sum::kAmin>},
+};
 
 /// What is registered while the override is on; its end takes everything back.
 using Registrations = std::vector<std::unique_ptr<torch::Library>>;
@@ -53,16 +148,10 @@ using Registrations = std::vector<std::unique_ptr<torch::Library>>;
 std::unique_ptr<torch::Library> registered_for(c10::DispatchKey key, const std::vector<std::string>& operators) {
   auto library = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
   for (const std::string& name : operators) {
-    if (name == kSum) {
-      library->impl("sum", TORCH_FN(over_all<kSum>));
-      library->impl("sum.dim_IntList", TORCH_FN(over_dims<kSum>));
-      library->impl("sum.IntList_out", TORCH_FN(over_dims_out<kSum>));
-    } else {
-      TORCH_CHECK(name == kMean, "_override_aten: operators has ", name, "; accepted are sum and mean");
-      library->impl("mean", TORCH_FN(over_all<kMean>));
-      library->impl("mean.dim", TORCH_FN(over_dims<kMean>));
-      library->impl("mean.out", TORCH_FN(over_dims_out<kMean>));
-    }
+    const auto* const found = std::find_if(std::begin(kOverrides), std::end(kOverrides),
+                                           [&](const auto& entry) { return name == entry.first; });
+    TORCH_CHECK(found != std::end(kOverrides), "_override_aten: operators has ", name, ", which is none");
+    found->second(*library);
   }
   return library;
 }

@@ -28,7 +28,7 @@
 #include "dispatch.h"
 #include "exact/register.h"
 #include "ladder/register.h"
-#include "sum/register.h"
+#include "sum/overloads.h"
 #include "sum_dtypes.h"
 
 namespace reduce_ops {
@@ -76,56 +76,44 @@ at::Tensor batched_over_dims(const at::Tensor& self, at::OptionalIntArrayRef dim
 namespace reduce_ops::sum {
 namespace {
 
-using Dtype = std::optional<at::ScalarType>;
-using Dims = at::OptionalIntArrayRef;
-
-// Meta
-
-at::Tensor reduce_meta(const at::Tensor& self, const Request& request) {
-  const at::ScalarType dtype = result_dtype(request.op, self, request.dtype);
-  const DimSet reduced = reduced_dims(self, request.dims);
-  return at::empty_symint(result_sizes(self.sym_sizes(), reduced, request.keepdim), self.options().dtype(dtype));
-}
-
-at::Tensor& reduce_out_meta(const at::Tensor& self, const Request& request, at::Tensor& out) {
-  const Dtype dtype = request.dtype ? request.dtype : dtype_of(self, out);
-  check_out(request.op, self, result_dtype(request.op, self, dtype, request.dtype ? "dtype" : "out"), out);
-  const DimSet reduced = reduced_dims(self, request.dims);
-  out.resize__symint(result_sizes(self.sym_sizes(), reduced, request.keepdim));
-  return out;
-}
-
-// Autocast
+using Keys = c10::DispatchKeySet;
 
 template <const char* kName>
-at::Tensor all_in_autocast(const at::Tensor& self, Dtype dtype) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dtype)>(kName);
-  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::AutocastCUDA);
-  return op.call(self, autocast_dtype(self, dtype));
-}
+struct Meta {
+  static at::Tensor run(Keys, const at::Tensor& self, const Request& r) {
+    const at::ScalarType dtype = result_dtype(r.op, self, r.dtype);
+    const DimSet reduced = reduced_dims(self, r.dims);
+    check_has_elements(r.op, self, r.dims);
+    return at::empty_symint(result_sizes(self.sym_sizes(), reduced, r.keepdim), self.options().dtype(dtype));
+  }
+  static at::Tensor& run_out(Keys, const at::Tensor& self, const Request& r, at::Tensor& out) {
+    const Dtype dtype = r.dtype ? r.dtype : dtype_of(r.op, self, out);
+    check_out(r.op, self, result_dtype(r.op, self, dtype, r.dtype ? "dtype" : "out"), out);
+    const DimSet reduced = reduced_dims(self, r.dims);
+    check_has_elements(r.op, self, r.dims);
+    out.resize__symint(result_sizes(self.sym_sizes(), reduced, r.keepdim));
+    return out;
+  }
+};
 
 template <const char* kName>
-at::Tensor dims_in_autocast(const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool, Dtype)>(kName, "dim_IntList");
-  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::AutocastCUDA);
-  return op.call(self, dims, keepdim, autocast_dtype(self, dtype));
-}
+struct Autocast {
+  static at::Tensor run(Keys, const at::Tensor& self, const Request& r) {
+    const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::AutocastCUDA);
+    return call<kName>(self, {r.dims, r.keepdim, autocast_dtype(self, r.dtype), r.op});
+  }
+};
 
-// vmap: a batch of sums or means is one along dimensions: the order of each result is that of its own elements, and an
-// exact sum has none, so the bits are those of one call for each sample.
-
+/// vmap: a batch of reductions is one along dimensions: the order of each result is that of its own elements, and an
+/// exact sum has none, so the bits are those of one call for each sample.
 template <const char* kName>
-at::Tensor dims_batched(const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool, Dtype)>(kName, "dim_IntList");
-  return batched_over_dims(self, dims, keepdim, [&](const at::Tensor& batch, at::IntArrayRef shifted, bool keeps) {
-    return op.call(batch, shifted, keeps, dtype);
-  });
-}
-
-template <const char* kName>
-at::Tensor all_batched(const at::Tensor& self, Dtype dtype) {
-  return dims_batched<kName>(self, std::nullopt, false, dtype);
-}
+struct Batched {
+  static at::Tensor run(Keys, const at::Tensor& self, const Request& r) {
+    return batched_over_dims(self, r.dims, r.keepdim, [&](const at::Tensor& batch, at::IntArrayRef dims, bool keeps) {
+      return call<kName>(batch, {dims, keeps, r.dtype, r.op});
+    });
+  }
+};
 
 // Functionalization: out= for torch.compile and torch.export, whose graphs write to nothing: the result becomes a new
 // tensor, which then takes the place of out. PyTorch does this by itself only for its own operators and for those that
@@ -137,58 +125,41 @@ at::Tensor unwrapped(const at::Tensor& tensor) {
   return at::functionalization::impl::from_functional_tensor(tensor);
 }
 
-template <Operator kOp>
-at::Tensor& out_dims_functionalized(const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype, at::Tensor& out) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool, Dtype)>(name_of(kOp), "dim_IntList");
-  const at::Tensor x = unwrapped(self);
-  const Dtype asked = dtype ? dtype : dtype_of(self, out);
-  check_out(kOp, self, result_dtype(kOp, self, asked, dtype ? "dtype" : "out"), out);
-  const at::Tensor result = [&] {
-    const at::AutoDispatchSkipFunctionalize guard;
-    return op.call(x, dims, keepdim, asked);
-  }();
-  at::functionalization::impl::replace_(out, result);
-  at::functionalization::impl::commit_update(out);
-  at::functionalization::impl::sync(out);
-  return out;
-}
-
-template <Operator kOp>
-at::Tensor& out_all_functionalized(const at::Tensor& self, Dtype dtype, at::Tensor& out) {
-  return out_dims_functionalized<kOp>(self, std::nullopt, false, dtype, out);
-}
+template <const char* kName>
+struct Functionalized {
+  static at::Tensor& run_out(Keys, const at::Tensor& self, const Request& r, at::Tensor& out) {
+    const at::Tensor x = unwrapped(self);
+    const Dtype asked = r.dtype ? r.dtype : dtype_of(r.op, self, out);
+    check_out(r.op, self, result_dtype(r.op, self, asked, r.dtype ? "dtype" : "out"), out);
+    const at::Tensor result = [&] {
+      const at::AutoDispatchSkipFunctionalize guard;
+      return call<kName>(x, {r.dims, r.keepdim, asked, r.op});
+    }();
+    at::functionalization::impl::replace_(out, result);
+    at::functionalization::impl::commit_update(out);
+    at::functionalization::impl::sync(out);
+    return out;
+  }
+};
 
 }  // namespace
 
-at::Tensor call_sum(const at::Tensor& self, Dims dims, bool keepdim, Dtype dtype) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool, Dtype)>("sum", "dim_IntList");
-  return op.call(self, dims, keepdim, dtype);
-}
+at::Tensor call_sum(const at::Tensor& self, const Request& request) { return call<kSum>(self, request); }
 
-TORCH_LIBRARY_IMPL(reduce, Meta, m) { register_all<reduce_meta, reduce_out_meta>(m); }
+TORCH_LIBRARY_IMPL(reduce, Meta, m) { register_operators<Meta>(m); }
 
 TORCH_LIBRARY_IMPL(reduce, AutocastCUDA, m) {
-  m.impl("sum", TORCH_FN(all_in_autocast<kSum>));
-  m.impl("sum.dim_IntList", TORCH_FN(dims_in_autocast<kSum>));
-  m.impl("sum_exact", TORCH_FN(all_in_autocast<kSumExact>));
-  m.impl("sum_exact.dim_IntList", TORCH_FN(dims_in_autocast<kSumExact>));
+  register_operator<kSum, Autocast<kSum>>(m);
+  register_operator<kSumExact, Autocast<kSumExact>>(m);
+  register_operator<kVectorNorm, Autocast<kVectorNorm>>(m);
 }
 
 TORCH_LIBRARY_IMPL(reduce, FuncTorchBatched, m) {
-  m.impl("sum", TORCH_FN(all_batched<kSum>));
-  m.impl("sum.dim_IntList", TORCH_FN(dims_batched<kSum>));
-  m.impl("sum_exact", TORCH_FN(all_batched<kSumExact>));
-  m.impl("sum_exact.dim_IntList", TORCH_FN(dims_batched<kSumExact>));
-  m.impl("mean", TORCH_FN(all_batched<kMean>));
-  m.impl("mean.dim_IntList", TORCH_FN(dims_batched<kMean>));
+  register_operators<Batched>(m);
+  register_operator<kSumExact, Batched<kSumExact>>(m);
 }
 
-TORCH_LIBRARY_IMPL(reduce, Functionalize, m) {
-  m.impl("sum.out", TORCH_FN(out_all_functionalized<Operator::sum>));
-  m.impl("sum.IntList_out", TORCH_FN(out_dims_functionalized<Operator::sum>));
-  m.impl("mean.out", TORCH_FN(out_all_functionalized<Operator::mean>));
-  m.impl("mean.IntList_out", TORCH_FN(out_dims_functionalized<Operator::mean>));
-}
+TORCH_LIBRARY_IMPL(reduce, Functionalize, m) { register_operators<Functionalized>(m); }
 
 }  // namespace reduce_ops::sum
 
@@ -200,7 +171,7 @@ using Dims = at::OptionalIntArrayRef;
 // Meta
 
 at::Tensor sum_meta(const at::Tensor& self, const sum::Request& request) {
-  const at::ScalarType dtype = sum::result_dtype(kSumExact, self, request.dtype);
+  const at::ScalarType dtype = sum::result_dtype(sum::kSumExact, self, request.dtype);
   const DimSet reduced = sum::reduced_dims(self, request.dims);
   return at::empty_symint(sum::result_sizes(self.sym_sizes(), reduced, request.keepdim), self.options().dtype(dtype));
 }

@@ -2,8 +2,8 @@
 
     python examples/order1.py [FILE]
 
-docs/order.md specifies sums, means and the file. This script uses nothing of reduce_ops, so that both can be compared.
-NumPy has neither bfloat16 nor float8. The script widens and rounds them by way of their bits.
+docs/order.md specifies the operators and the file. This script uses nothing of reduce_ops, so that both can be
+compared. NumPy has neither bfloat16 nor float8. The script widens and rounds them by way of their bits.
 """
 
 import functools
@@ -83,6 +83,35 @@ def tree_sum(x: np.ndarray) -> np.ndarray:
     return x[0] if len(x) else np.zeros(x.shape[1:], x.dtype)
 
 
+def extreme(x: np.ndarray, largest: bool) -> np.ndarray:
+    """The largest or smallest along the first dimension; 0.0 is larger than -0.0."""
+    found = np.max(x, axis=0) if largest else np.min(x, axis=0)
+    zero = np.any((x == 0) & (np.signbit(x) != largest), axis=0)  # of the sign that wins
+    return np.where((found == 0) & zero, x.dtype.type(0.0 if largest else -0.0), found)
+
+
+def reduce(case: dict[str, Any], x: np.ndarray) -> np.ndarray:
+    """The results of x, in the accumulate dtype. The first dimension is reduced, the last has components."""
+    operator, order, n = case["operator"], float(case.get("ord", 2)), len(x)
+    if operator in ("amax", "amin"):
+        return extreme(x, operator == "amax")
+    if operator == "nansum":
+        x = np.where(np.isnan(x), x.dtype.type(0), x)
+    if operator == "vector_norm":
+        if x.shape[-1] == 2 and order == 2:  # the components follow each other
+            x = x.transpose(0, 2, 1).reshape(2 * n, -1, 1)
+        elif x.shape[-1] == 2:
+            magnitude = abs(x).max(-1) if order == 0 else np.sqrt(x[..., 0] * x[..., 0] + x[..., 1] * x[..., 1])
+            x = magnitude[..., None]
+        if math.isinf(order):
+            return extreme(abs(x), order > 0)
+        x = {0: (x != 0).astype(x.dtype), 1: abs(x), 2: x * x}[order]
+    total = tree_sum(x)
+    if operator == "mean":
+        return total / x.dtype.type(n)
+    return np.sqrt(total) if operator == "vector_norm" and order == 2 else total
+
+
 def result_hash(case: dict[str, Any], formats: dict[str, Any]) -> str:
     """The hash that the result of a case has."""
     dtype, size = case["dtype"], case["size"]
@@ -99,13 +128,12 @@ def result_hash(case: dict[str, Any], formats: dict[str, Any]) -> str:
             x, parts = np.concatenate([x, np.zeros_like(x)], axis=-1), 2
         part = COMPONENT.get(case["to"], case["to"])
         x = widen(narrow(x, part), part)
-    # Add the components, each on its own, and convert the sums.
+    # Reduce the components, each on its own, and convert the results.
     accumulate = "float64" if part == "float64" else "float32" if "float" in part else "int64"
     n, outputs = (math.prod(size[d] for d in dims) for dims in (reduced, kept))
-    total = tree_sum(x.reshape(n, outputs * parts).astype(accumulate))
-    if case["operator"] == "mean":
-        total = total / np.dtype(accumulate).type(n)
-    result = part if "to" in case or ("float" in part and "float8" not in part) else accumulate
+    total = reduce(case, x.reshape(n, outputs, parts).astype(accumulate))
+    keeps = "to" in case or case["operator"] in ("amax", "amin") or ("float" in part and "float8" not in part)
+    result = part if keeps else accumulate
     code = narrow(total, result)
     if result in formats:
         code[np.isnan(widen(code, result))] = int(formats[result]["nan"], 16)

@@ -1,4 +1,4 @@
-"""Sums for PyTorch on CUDA: the ladder ``sum_v0 .. sum_v8``, sums and means with the same bits everywhere, exact sums.
+"""Reductions for PyTorch on CUDA, with the same bits everywhere, and the ladder ``sum_v0 .. sum_v8`` to learn from.
 
 Importing the package loads the operators as ``torch.ops.reduce.*`` and offers them as typed functions:
 
@@ -29,7 +29,7 @@ def _is_imported_by_runpy() -> bool:
 
 
 if TYPE_CHECKING or not _is_imported_by_runpy():
-    from reduce_ops.canonical import mean, sum
+    from reduce_ops.canonical import mean, nansum, sum
     from reduce_ops.exact import exact_round, exact_state, sum_exact
     from reduce_ops.explanation import Access, Explanation, Pass, Phase, Totals, explain
     from reduce_ops.ladder import (
@@ -46,13 +46,21 @@ if TYPE_CHECKING or not _is_imported_by_runpy():
         sum_v7,
         sum_v8,
     )
+    from reduce_ops.norms import amax, amin, vector_norm
     from reduce_ops.override import override_aten, set_override_aten
 else:
 
     def __getattr__(name: str) -> object:
         """Import the module of a name of ``__all__`` when somebody asks for it."""
         if name in __all__:
-            for home in ("explanation", "ladder", "canonical", "exact", "override"):  # the one without PyTorch first
+            for home in (
+                "explanation",
+                "ladder",
+                "canonical",
+                "norms",
+                "exact",
+                "override",
+            ):  # the one without PyTorch first
                 module = import_module(f"reduce_ops.{home}")
                 if hasattr(module, name):
                     return getattr(module, name)
@@ -70,11 +78,14 @@ __all__ = [
     "Phase",
     "Rung",
     "Totals",
+    "amax",
+    "amin",
     "block_sums",
     "exact_round",
     "exact_state",
     "explain",
     "mean",
+    "nansum",
     "override_aten",
     "set_override_aten",
     "sum",
@@ -88,4 +99,5 @@ __all__ = [
     "sum_v6",
     "sum_v7",
     "sum_v8",
+    "vector_norm",
 ]

@@ -19,6 +19,9 @@ _eager_sum_dims = getattr(_sum_dims, "_op", _sum_dims)
 _mean_dims = torch.ops.reduce.mean.dim_IntList
 _mean_out = torch.ops.reduce.mean.IntList_out
 _eager_mean_dims = getattr(_mean_dims, "_op", _mean_dims)
+_nansum = torch.ops.reduce.nansum.default
+_nansum_out = torch.ops.reduce.nansum.out
+_eager_nansum = getattr(_nansum, "_op", _nansum)
 
 
 def sum(
@@ -121,6 +124,38 @@ def mean(
     if dtype is not None or keepdim or is_dynamo_compiling():
         return _mean_dims(x, dims(dim), keepdim, dtype=dtype)  # type: ignore[no-any-return]
     return _eager_mean_dims(x, dims(dim))  # type: ignore[no-any-return]
+
+
+def nansum(
+    x: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Sum a tensor, or dimensions of it, like ``torch.nansum``: `sum` with 0 in the place of each NaN, in one pass.
+
+    Args:
+        x: Tensor of a real dtype, as `sum` takes it.
+        dim: The dimension or dimensions to sum over; all of them if None or empty.
+        keepdim: Whether the result keeps them, with size 1.
+        dtype: A real dtype, as for `sum`.
+        out: Tensor for the result, as for `sum`.
+
+    Returns:
+        What `sum` returns. The gradient of an element that is NaN is 0.
+
+    Raises:
+        IndexError: ``x`` has no such ``dim``.
+        NotImplementedError: ``x`` is sparse, nested or quantized, or a dtype has no sum.
+        RuntimeError: ``x`` or ``dtype`` is complex, or what is an error of `sum`, too.
+    """
+    if out is not None:
+        return _nansum_out(x, dims(dim), keepdim, dtype=dtype, out=out)  # type: ignore[no-any-return]
+    if dtype is not None or is_dynamo_compiling():
+        return _nansum(x, dims(dim), keepdim, dtype=dtype)  # type: ignore[no-any-return]
+    return _eager_nansum(x, dims(dim), keepdim)  # type: ignore[no-any-return]
 
 
 def dims(dim: int | Sequence[int] | None) -> int | Sequence[int] | None:

@@ -1,9 +1,13 @@
-"""Sums and means over processes: importing this module tells PyTorch how each operator may be sharded in a ``DTensor``.
+"""Operators over processes: importing this module tells PyTorch how each of them may be sharded in a ``DTensor``.
 
 A dimension that is kept stays sharded and a replicated tensor replicated, both without communication. Where a reduced
 dimension is sharded, each process sums its part and the result is ``Partial``: added up across processes when it is
-used, in an order that is not the canonical one. Block sums need the whole tensor; a sharded one is gathered first. The
-mean of a ``Partial`` adds that up first.
+used, in an order that is not the canonical one. Block sums need the whole tensor; a sharded one is gathered first.
+Whatever is not linear adds a ``Partial`` up first, the mean too.
+
+Norms and extremes have no ``Partial``. Each process reduces its part, the results are gathered, and each process
+reduces these: the result is replicated. An extreme has the bits of one process's; so has a norm of the orders inf and
+-inf.
 
 ``reduce.sum_exact`` has no order. Where a reduced dimension is sharded, each process sums its part to a state, an
 all-reduce adds the states and each process rounds the total: the result is replicated there, with the bits of one
@@ -98,6 +102,14 @@ def _by_name(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str,
     return dict(zip((argument.name for argument in op._schema.arguments), args, strict=False)) | kwargs
 
 
+def _nansum(
+    x: Any, dim: Sequence[int] | None = None, keepdim: bool = False, dtype: torch.dtype | None = None
+) -> list[Sharding]:
+    shardings = _sum_dims(x, dim, keepdim, dtype)
+    # What is no number in the values of a Partial need not be one in their sum.
+    return [(results, arguments) for results, arguments in shardings if arguments[0] != Partial()]
+
+
 def _on_meta(op: torch._ops.OpOverload, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
     """Return the shape and dtype of the operator's result of all of x, or raise its errors."""
     return op(torch.empty(x.shape, dtype=x.dtype, device="meta"), *args[1:], **kwargs)  # type: ignore[no-any-return]
@@ -159,6 +171,75 @@ def _mean(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     )
 
 
+def _of_parts(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A norm or an extreme of a DTensor, below autograd: of the shards, and then of what these gave."""
+    given = _by_name(op, args, kwargs)
+    dim, keepdim = given.get("dim"), given.get("keepdim", False)
+    x = _whole(given["self"])
+    result = _on_meta(op, x, args, kwargs)
+    reduced = _reduced_dims(x, dim)
+    local, mesh = x.to_local(), x.device_mesh
+    parts = [i for i, p in enumerate(x.placements) if isinstance(p, Shard) and p.dim in reduced]
+    placements = [
+        Shard(_kept_dim(p.dim, reduced, keepdim)) if isinstance(p, Shard) and i not in parts else Replicate()
+        for i, p in enumerate(x.placements)
+    ]
+    if parts:
+        wide = {key: _WIDE[value] for key, value in kwargs.items() if key == "dtype" and value in _WIDE}
+        if op is torch.ops.reduce.vector_norm.default and x.dtype in _WIDE and kwargs.get("dtype") is None:
+            wide = {"dtype": _WIDE[x.dtype]}
+        one = _or_neutral(op, local, args, kwargs | wide)
+        count = math.prod(mesh.size(i) for i in parts)
+        stacked = DTensor.from_local(
+            one.unsqueeze(0),
+            mesh,
+            [
+                Shard(0) if i in parts else Shard(p.dim + 1) if isinstance(p, Shard) else p
+                for i, p in enumerate(placements)
+            ],
+            run_check=False,
+            shape=torch.Size((count, *result.shape)),
+            stride=(result.numel(), *result.stride()),
+        )
+        gathered = stacked.redistribute(
+            placements=[Replicate() if i in parts else p for i, p in enumerate(stacked.placements)]
+        )
+        local_result = _of_results(op, gathered.to_local(), given.get("ord", 2)).to(result.dtype)
+    else:
+        local_result = op(local, *args[1:], **kwargs)
+    return DTensor.from_local(
+        local_result, mesh, placements, run_check=False, shape=result.shape, stride=result.stride()
+    )
+
+
+def _or_neutral(
+    op: torch._ops.OpOverload, local: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> torch.Tensor:
+    """Return the operator's result of a shard; of one without elements what changes no other shard's result."""
+    if local.numel() > 0:
+        return op(local, *args[1:], **kwargs)  # type: ignore[no-any-return]
+    reduced = _reduced_dims(local, _by_name(op, args, kwargs).get("dim"))
+    shape = [n or 1 if d in reduced else n for d, n in enumerate(local.shape)]
+    result = op(torch.empty(shape, dtype=local.dtype, device="meta"), *args[1:], **kwargs)
+    if op is torch.ops.reduce.vector_norm.default:
+        neutral: float = math.inf if _by_name(op, args, kwargs).get("ord") == -math.inf else 0
+    elif result.dtype.is_floating_point:
+        neutral = -math.inf if op is torch.ops.reduce.amax.default else math.inf
+    elif result.dtype == torch.bool:
+        neutral = op is torch.ops.reduce.amin.default
+    else:
+        limits = torch.iinfo(result.dtype)
+        neutral = limits.min if op is torch.ops.reduce.amax.default else limits.max
+    return torch.full(result.shape, neutral, dtype=result.dtype, device=local.device)
+
+
+def _of_results(op: torch._ops.OpOverload, results: torch.Tensor, order: float) -> torch.Tensor:
+    """Reduce what shards gave, along the first dimension: the norm of norms is the norm, and counts add up."""
+    if op is torch.ops.reduce.vector_norm.default:
+        return op(results, order or 1, [0])  # type: ignore[no-any-return]
+    return op(results, [0])  # type: ignore[no-any-return]
+
+
 def _whole(x: Any) -> Any:
     return x.redistribute(placements=[Replicate() if p.is_partial() else p for p in x.placements])
 
@@ -213,12 +294,14 @@ def _register(rules: dict[torch._ops.OpOverload, Callable[..., list[Sharding]]])
         infos[op].static_argnum = 1
     handlers |= dict.fromkeys((torch.ops.reduce.sum_exact.default, torch.ops.reduce.sum_exact.dim_IntList), _sum_exact)
     handlers |= dict.fromkeys((torch.ops.reduce.mean.default, torch.ops.reduce.mean.dim_IntList), _mean)
+    handlers |= {getattr(torch.ops.reduce, name).default: _of_parts for name in ("vector_norm", "amax", "amin")}
 
 
 _register(
     {
         torch.ops.reduce.sum.default: _sum,
         torch.ops.reduce.sum.dim_IntList: _sum_dims,
+        torch.ops.reduce.nansum.default: _nansum,
         torch.ops.reduce._sums_of_rows.default: _sums_of_rows,
         torch.ops.reduce._block_sums_of_rows.default: _block_sums_of_rows,
         torch.ops.reduce.exact_state.default: _exact_state,

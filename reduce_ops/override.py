@@ -1,4 +1,4 @@
-"""``override_aten``: a whole model whose sums and means have the bits of ``reduce.sum`` and ``reduce.mean``."""
+"""``override_aten``: a whole model whose sums, means, norms and extremes have the bits of this package's operators."""
 
 import sys
 import threading
@@ -20,28 +20,41 @@ _owner: object = None  # who overrides at the moment: a context, or the switch
 _pass_before: Any = None  # what Inductor's hook was
 
 
-OPERATORS = ("sum", "mean")
-"""What can be overridden."""
+OPERATORS = ("sum", "mean", "nansum", "linalg_vector_norm", "norm", "amax", "amin")
+"""What can be overridden, by the names that PyTorch has for its operators."""
 
 
 class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
-    """Context in which ``torch.sum`` is ``reduce.sum`` and ``torch.mean`` is ``reduce.mean``, forward and backward.
+    """Context in which ``torch.sum`` is ``reduce.sum``, ``torch.mean`` is ``reduce.mean``, and so on.
 
-    It holds in every thread of the process, for ``aten::sum`` and ``aten::mean`` with and without dimensions, with
-    ``out=`` too, on CPUs and CUDA devices, and so for all that PyTorch computes by calling them: ``torch.sum``,
-    ``Tensor.mean``, elementwise losses with ``reduction="sum"`` or ``"mean"`` (such as ``mse_loss``), gradients of
-    broadcasts (biases, scales, ``expand``), ``sum_to_size``. Under ``torch.compile``, Inductor hands the same sums and
-    means over, also those that an operator was decomposed into (of a softmax, say), at the price that they are no
-    longer fused with what surrounds them. Those results have the same bits on every device, in every run and at any
-    strides, as long as the summed values have.
+    It holds in every thread of the process, forward and backward, with and without dimensions, with ``out=`` too, on
+    CPUs and CUDA devices:
+
+    ======================  ================================================================================
+    ``operators``           what becomes this package's operator
+    ======================  ================================================================================
+    ``sum``, ``mean``       ``torch.sum``, ``Tensor.mean``, and all that PyTorch computes by calling them:
+                            elementwise losses with ``reduction="sum"`` or ``"mean"`` (such as ``mse_loss``),
+                            gradients of broadcasts (biases, scales, ``expand``), ``sum_to_size``
+    ``linalg_vector_norm``  ``torch.linalg.vector_norm``, ``torch.norm``, ``Tensor.norm``, and what calls them,
+                            such as ``torch.nn.utils.get_total_norm(foreach=False)``. Of an order other than 0, 1,
+                            2, inf and -inf the sum is ``reduce.sum``, but the powers are PyTorch's
+    ``norm``                ``aten::norm``, which C++ code and PyTorch's own derivatives call
+    ``nansum``              ``torch.nansum``
+    ``amax``, ``amin``      ``torch.amax``, ``torch.amin``
+    ======================  ================================================================================
+
+    Under ``torch.compile``, Inductor hands over what it has of these, also what an operator was decomposed into (the
+    sum of a softmax, say), at the price that it is no longer fused with what surrounds it. Those results have the same
+    bits on every device, in every run and at any strides, as long as the reduced values have.
 
     It does **not** cover what other kernels add: matrix products, convolutions and attention (cuBLAS, cuDNN,
     FlashAttention, oneDNN); in eager mode ``cross_entropy``, ``nll_loss`` and the multi-margin losses with
-    ``reduction="sum"`` or ``"mean"`` (sum what ``reduction="none"`` gives instead), norms, variances and softmax;
-    batch, layer and group normalization, ``cumsum``, ``prod``, ``index_add``, ``scatter_add`` and embedding gradients,
-    ``einsum``, ``nansum``, sparse and nested tensors, sums across processes, and the gradients that are accumulated
-    where a tensor was used more than once. Of those that differ from run to run ``torch.use_deterministic_algorithms``
-    takes care.
+    ``reduction="sum"`` or ``"mean"`` (sum what ``reduction="none"`` gives instead), variances, softmax and norms of
+    lists of tensors (``torch._foreach_norm``); ``max`` and ``min``; batch, layer and group normalization, ``cumsum``,
+    ``prod``, ``index_add``, ``scatter_add`` and embedding gradients, ``einsum``, sparse and nested tensors, sums across
+    processes, and the gradients that are accumulated where a tensor was used more than once. Of those that differ from
+    run to run ``torch.use_deterministic_algorithms`` takes care.
 
     On entering and on leaving, compiled functions are dropped (``torch.compiler.reset``), because nothing in them asks
     whether sums are overridden: enter it once around a training, not once a step. No other thread may be summing at
@@ -53,8 +66,8 @@ class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
     tensor(1000.)
 
     Args:
-        operators: Which ones to override, of ``"sum"`` and ``"mean"``; all of them if none is named. With ``"sum"``
-            alone ``torch.mean`` is PyTorch's, which on a CPU, unless it is compiled, divides what ``torch.sum`` gives.
+        operators: Which ones to override, of the names above; all of them if none is named. With ``"sum"`` alone
+            ``torch.mean`` is PyTorch's, which on a CPU, unless it is compiled, divides what ``torch.sum`` gives.
 
     Raises:
         ValueError: There is no such operator.
@@ -101,7 +114,7 @@ def set_override_aten(enabled: bool, *operators: str) -> None:
 def _checked(operators: tuple[str, ...], caller: str) -> tuple[str, ...]:
     for name in operators:
         if name not in OPERATORS:
-            raise ValueError(f"{caller}: operators has {name!r}; accepted are {' and '.join(map(repr, OPERATORS))}")
+            raise ValueError(f"{caller}: operators has {name!r}; accepted are {', '.join(map(repr, OPERATORS))}")
     return tuple(dict.fromkeys(operators)) or OPERATORS
 
 
@@ -151,11 +164,15 @@ def _inductor_pass(before: Any, operators: tuple[str, ...]) -> Any:
     from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 
     aten, reduce = torch.ops.aten, torch.ops.reduce
-    targets: dict[Any, Any] = {}
-    if "sum" in operators:
-        targets |= {aten.sum.default: reduce.sum.default, aten.sum.dim_IntList: reduce.sum.dim_IntList}
-    if "mean" in operators:
-        targets |= {aten.mean.default: reduce.mean.default, aten.mean.dim: reduce.mean.dim_IntList}
+    pairs: dict[str, dict[Any, Any]] = {
+        "sum": {aten.sum.default: reduce.sum.default, aten.sum.dim_IntList: reduce.sum.dim_IntList},
+        "mean": {aten.mean.default: reduce.mean.default, aten.mean.dim: reduce.mean.dim_IntList},
+        "nansum": {aten.nansum.default: reduce.nansum.default},
+        "linalg_vector_norm": {aten.linalg_vector_norm.default: reduce.vector_norm.default},
+        "amax": {aten.amax.default: reduce.amax.default},
+        "amin": {aten.amin.default: reduce.amin.default},
+    }
+    targets = {target: ours for name in operators for target, ours in pairs.get(name, {}).items()}
 
     class ToReduceOps(CustomGraphPass):
         def __call__(self, graph: torch.fx.Graph) -> None:

@@ -24,7 +24,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from reduce_ops import canonical
+from reduce_ops import canonical, norms
 
 FILE = Path(__file__).with_name("order1.json")
 
@@ -37,13 +37,24 @@ Case = dict[str, Any]
 Words = npt.NDArray[Any]  # of 64 bits
 
 
-OPERATORS: dict[str, Callable[..., Tensor]] = {"sum": canonical.sum, "mean": canonical.mean}
+OPERATORS: dict[str, Callable[..., Tensor]] = {
+    "sum": canonical.sum,
+    "mean": canonical.mean,
+    "nansum": canonical.nansum,
+    "vector_norm": norms.vector_norm,
+    "amax": norms.amax,
+    "amin": norms.amin,
+}
 """The operators that a case may name."""
 
 
 def _result(x: Tensor, case: Case) -> Tensor:
-    dtype = getattr(torch, case["to"]) if "to" in case else None
-    return OPERATORS[case["operator"]](x, case.get("dim"), dtype=dtype)
+    options: dict[str, Any] = {"dim": case.get("dim") or ()}
+    if "to" in case:
+        options["dtype"] = getattr(torch, case["to"])
+    if "ord" in case:
+        options["ord"] = float(case["ord"])
+    return OPERATORS[case["operator"]](x, **options)
 
 
 class VerifyError(Exception):

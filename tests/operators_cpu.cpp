@@ -39,24 +39,40 @@ In value(int64_t i) {
   }
 }
 
-template <typename Value>
-Value larger(Value left, Value right) {
-  if (left != left || right != right) return left + right;
-  if (left == right) return std::signbit(static_cast<double>(left)) ? right : left;
-  return left < right ? right : left;
+enum class Combine { sum, largest, smallest };
+
+/// An operator: what an element counts as, and how these combine.
+struct Operation {
+  Map map;
+  Combine combine;
+};
+
+template <typename Leaf>
+Leaf counts_as(Map map, Leaf x) {
+  switch (map) {
+    case Map::none:
+      return x;
+    case Map::nan_to_zero:
+      return std::isnan(static_cast<double>(x)) ? Leaf(0) : x;
+    case Map::nonzero:
+      return static_cast<Leaf>(x != 0);
+    case Map::abs:
+      return std::signbit(static_cast<double>(x)) ? -x : x;
+    case Map::square:
+      return x * x;
+  }
+  return x;
 }
 
-/// The tree that docs/order.md defines.
-template <typename Op>
-typename Op::Value tree(std::vector<typename Op::Value> x) {
-  constexpr bool kMax = std::is_same_v<Op, Max<typename Op::Value>>;
-  if (!kMax) {
-    for (auto& leaf : x) leaf *= leaf;
-  }
+/// The tree that docs/order.md defines, of leaves that are numbers other than 0, or integers as int64_t.
+template <typename Leaf>
+Leaf tree(Combine combine, std::vector<Leaf> x) {
+  const auto of = [combine](Leaf left, Leaf right) {
+    if (combine == Combine::sum) return left + right;
+    return (combine == Combine::largest) == (left < right) ? right : left;
+  };
   for (; x.size() > 1; x.resize((x.size() + 1) / 2)) {
-    for (size_t i = 0; i < x.size(); i += 2) {
-      x[i / 2] = i + 1 == x.size() ? x[i] : kMax ? larger(x[i], x[i + 1]) : x[i] + x[i + 1];
-    }
+    for (size_t i = 0; i < x.size(); i += 2) x[i / 2] = i + 1 == x.size() ? x[i] : of(x[i], x[i + 1]);
   }
   return x[0];
 }
@@ -70,15 +86,16 @@ struct Shape {
   int64_t apart = 0;
 };
 
-template <typename Op, typename In>
-void run(Type type, const Shape& s, bool negate = false) {
+template <typename Leaf, typename In>
+void run(Type type, Operation operation, const Shape& s, bool negate = false) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(In));
-  using Value = typename Op::Value;
+  using Value = std::conditional_t<std::is_integral_v<Leaf>, int64_t, Leaf>;
   int64_t length = 1 + (s.count - 1) * s.apart;
   int64_t n = 1;
   Elements e{};
   e.type = type;
-  e.negate_real = negate;
+  e.changes.negate_real = negate;
+  e.changes.map = operation.map;
   e.dims = static_cast<int>(s.sizes.size());
   for (int d = 0; d < e.dims; ++d) {
     length += (s.sizes[d] - 1) * s.strides[d];
@@ -90,29 +107,33 @@ void run(Type type, const Shape& s, bool negate = false) {
   for (int64_t i = 0; i < length; ++i) data[i] = value<In>(i);
   e.data = reinterpret_cast<const std::byte*>(data.get());
   e.bytes = n * s.count * kSize;
-  std::vector<Node<Op>> results(s.count);
-  sums(e, 0, n, Sequences{s.count, s.apart * kSize}, results.data());
+  std::vector<Leaf> results(s.count);
+  const Sequences sequences{s.count, s.apart * kSize};
+  if (operation.combine == Combine::sum) {
+    sums(e, 0, n, sequences, results.data());
+  } else {
+    extremes(operation.combine == Combine::largest, e, 0, n, sequences, results.data());
+  }
   for (int64_t c = 0; c < s.count; ++c) {
     std::vector<Value> leaves;
     for (int64_t i = 0; i < n; ++i) {
       int64_t at = c * s.apart;
       for (int64_t d = 0, rest = i; d < e.dims; rest /= s.sizes[d++]) at += rest % s.sizes[d] * s.strides[d];
       const Value x = convert<Value>(data[at]);
-      leaves.push_back(negate ? -x : x);
+      leaves.push_back(counts_as(operation.map, negate ? -x : x));
     }
-    const Value wanted = Op::finish(tree<Op>(leaves));
-    const Value result = Op::finish(results[c].value);
+    const Value wanted = tree(operation.combine, leaves);
     ++runs;
-    if (std::memcmp(&wanted, &result, sizeof wanted) == 0) continue;
+    if (std::memcmp(&wanted, &results[c], sizeof wanted) == 0) continue;
     ++wrong;
-    std::fprintf(stderr, "type %d, %lld elements in %d dimensions, output %lld of %lld: wrong\n",
-                 static_cast<int>(type), static_cast<long long>(n), e.dims, static_cast<long long>(c),
-                 static_cast<long long>(s.count));
+    std::fprintf(stderr, "type %d, map %d, combine %d, %lld elements in %d dimensions, output %lld of %lld: wrong\n",
+                 static_cast<int>(type), static_cast<int>(operation.map), static_cast<int>(operation.combine),
+                 static_cast<long long>(n), e.dims, static_cast<long long>(c), static_cast<long long>(s.count));
   }
 }
 
-template <typename Op, typename In>
-void run_all(Type type) {
+template <typename Leaf, typename In>
+void run_all(Type type, Operation operation) {
   std::vector<Shape> shapes;
   for (const int64_t n : {1, 2, 3, 5, 8, 13, 31, 33, 64, 100, 255, 256, 257, 1024, 1025, 4097}) {
     shapes.push_back({{n}, {1}});
@@ -132,29 +153,34 @@ void run_all(Type type) {
   shapes.push_back({{1030, 90}, {90, 1}});  // long columns
   shapes.push_back({{1031, 37}, {80, 2}});
   shapes.push_back({{700, 301}, {1, 700}});
-  for (const Shape& s : shapes) run<Op, In>(type, s);
+  for (const Shape& s : shapes) run<Leaf, In>(type, operation, s);
 }
 
-/// NaN wins, wherever it is; 0.0 wins over -0.0.
+/// NaN wins, wherever it is; 0.0 is larger than -0.0.
 void run_special() {
-  for (const int64_t n : {2, 3, 17, 64, 257}) {
-    for (int64_t at = 0; at < n; ++at) {
-      for (const float special : {0.0f, std::nanf("")}) {
-        std::vector<float> x(n, -0.0f);
-        x[at] = special;
-        Elements e{};
-        e.data = reinterpret_cast<const std::byte*>(x.data());
-        e.type = Type::float32;
-        e.bytes = n * 4;
-        e.dims = 1;
-        e.sizes[0] = n;
-        e.strides[0] = 4;
-        Node<Max<float>> result;
-        sums(e, 0, n, Sequences{1, 0}, &result);
-        ++runs;
-        const bool right =
-            special == special ? result.value == 0 && !std::signbit(result.value) : result.value != result.value;
-        if (!right) ++wrong, std::fprintf(stderr, "%f among %lld\n", special, static_cast<long long>(n));
+  for (const bool largest : {true, false}) {
+    const float zero = largest ? -0.0f : 0.0f;
+    for (const int64_t n : {2, 3, 17, 64, 257}) {
+      for (const int64_t stride : {1, 2}) {
+        for (int64_t at = 0; at < n; ++at) {
+          for (const float special : {-zero, std::nanf("")}) {
+            std::vector<float> x(n * stride, zero);
+            x[at * stride] = special;
+            Elements e{};
+            e.data = reinterpret_cast<const std::byte*>(x.data());
+            e.type = Type::float32;
+            e.bytes = n * stride * 4;
+            e.dims = 1;
+            e.sizes[0] = n;
+            e.strides[0] = 4 * stride;
+            float result;
+            extremes(largest, e, 0, n, Sequences{1, 0}, &result);
+            ++runs;
+            const bool right =
+                special == special ? result == 0 && std::signbit(result) == std::signbit(special) : std::isnan(result);
+            if (!right) ++wrong, std::fprintf(stderr, "%f among %lld\n", special, static_cast<long long>(n));
+          }
+        }
       }
     }
   }
@@ -166,14 +192,22 @@ void run_special() {
 int main() {
   using namespace reduce_ops;
   using namespace reduce_ops::sum;
-  run_all<Max<float>, float>(Type::float32);
-  run_all<Max<float>, Float16>(Type::float16);
-  run_all<Max<std::int64_t>, std::int16_t>(Type::int16);
-  run_all<Max<std::int64_t>, std::int64_t>(Type::int64);
-  run_all<SumOfSquares<double>, double>(Type::float64);
-  run_all<SumOfSquares<double>, float>(Type::float32);
-  run<SumOfSquares<double>, double>(Type::float64, {{1000}, {1}}, /*negate=*/true);
-  run<Max<float>, float>(Type::float32, {{1000}, {1}}, /*negate=*/true);
+  constexpr Operation kSquares{Map::square, Combine::sum}, kLargest{Map::none, Combine::largest};
+  constexpr Operation kSmallestAbs{Map::abs, Combine::smallest};
+  run_all<float, float>(Type::float32, kSquares);
+  run_all<float, float>(Type::float32, kLargest);
+  run_all<float, Float16>(Type::float16, {Map::abs, Combine::sum});
+  run_all<float, Float16>(Type::float16, kSmallestAbs);
+  run_all<std::uint64_t, std::int16_t>(Type::int16, kLargest);
+  run_all<std::uint64_t, std::int64_t>(Type::int64, {Map::none, Combine::smallest});
+  for (const Map map : {Map::nan_to_zero, Map::nonzero, Map::abs, Map::square}) {
+    for (const int64_t n : {1, 100, 4097}) {
+      run<float, float>(Type::float32, {map, Combine::sum}, {{n}, {1}});
+      run<float, float>(Type::float32, {map, Combine::sum}, {{n}, {2}, 3, 1});
+      run<float, float>(Type::float32, {map, Combine::sum}, {{n}, {1}}, /*negate=*/true);
+    }
+  }
+  run<float, float>(Type::float32, kLargest, {{1000}, {1}}, /*negate=*/true);
   run_special();
   std::printf("%d results, %d wrong\n", runs, wrong);
   return wrong == 0 ? 0 : 1;

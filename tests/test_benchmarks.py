@@ -67,12 +67,12 @@ def test_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row.split(" | ")[:2] for row in rows] == [["| 2^12", "float32"], ["| (64, 64) over 1", "float16"]]
 
 
-def test_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = load_benchmark("means")
+def test_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = load_benchmark("operators")
     cases = [((2**12,), (0,), torch.float32), ((64, 64), (1,), torch.bfloat16)]
     monkeypatch.setattr(script, "CASES", cases)
-    report = report_of(script, tmp_path / "means.json", monkeypatch)
-    assert [set(row["seconds"]) for row in report["rows"]] == [{"reduce.mean", "reduce.sum", "torch.mean"}] * 2
+    report = report_of(script, tmp_path / "norm.json", monkeypatch, "norm")
+    assert [set(row["seconds"]) for row in report["rows"]] == [{"reduce.norm", "reduce.sum", "torch.norm"}] * 2
     assert min(report["host_seconds"].values()) > 0
     rows = table_of(report)
     assert [row.split(" | ")[:2] for row in rows] == [["| float32", "2^12"], ["| bfloat16", "(64, 64) over 1"]]
@@ -154,7 +154,7 @@ def test_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table_of(report)[8] == "| 2^28 | 9,872 | 33.7 | 3.8 | 0.5 |"
 
 
-@pytest.mark.parametrize("name", ["in_context", "cpu_threads", "means", "random_layouts", "stalls"])
+@pytest.mark.parametrize("name", ["in_context", "cpu_threads", "operators", "random_layouts", "stalls"])
 def test_they_say_what_they_need(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

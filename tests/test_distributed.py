@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import math
 import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
@@ -83,6 +85,49 @@ def placements_and_values_of_sums(device: str) -> None:
     # Partial values may not be rounded before they are added up.
     whole = OPS.sum(partial, dtype=torch.int64).full_tensor()
     assert_same_bits(whole, OPS.sum(partial.full_tensor(), dtype=torch.int64))
+
+
+def norms_and_extremes(device: str) -> None:
+    """Uneven shards, one without elements, two mesh dimensions; gradients; what is partial is added up first."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+
+    import reduce_ops.distributed  # noqa: F401
+
+    operators = [partial(OPS.vector_norm.default, ord=ord) for ord in (2, 1, 0, math.inf, -math.inf)]
+    operators += [OPS.amax.default, OPS.amin.default, OPS.nansum.default]
+    flat, square = init_device_mesh(device, (WORLD,)), init_device_mesh(device, (WORLD, 1))
+    x = values(5, 4, 9, device=device)
+    x[0, 0, 0] = 0
+    for mesh, placements in (
+        *((flat, [p]) for p in (Replicate(), Shard(0), Shard(1), Shard(2))),
+        *((square, p) for p in ([Shard(0), Shard(1)], [Shard(2), Shard(2)], [Replicate(), Shard(0)])),
+    ):
+        d = distribute_tensor(x, mesh, placements)
+        for operator in operators:
+            for dim in ([], 0, 2, (0, 2), (0, 1, 2)):
+                for keepdim in (False, True):
+                    torch.testing.assert_close(
+                        operator(d, dim=dim, keepdim=keepdim).full_tensor(), operator(x, dim=dim, keepdim=keepdim)
+                    )
+            leaf, whole = d.detach().requires_grad_(), x.clone().requires_grad_()
+            operator(leaf, dim=0).square().sum().backward()
+            operator(whole, dim=0).square().sum().backward()
+            assert leaf.grad is not None
+            torch.testing.assert_close(leaf.grad.full_tensor(), whole.grad)
+    one = distribute_tensor(values(1, 300, device=device) - 1e3, flat, [Shard(0)])  # the other process has nothing
+    for operator in operators:
+        assert_same_bits(operator(one).full_tensor(), operator(one.full_tensor()))
+        assert_same_bits(operator(one, dim=0).full_tensor(), operator(one.full_tensor(), dim=0))
+    for dtype in (torch.int8, torch.bool):
+        y = distribute_tensor(torch.ones(1, 3, dtype=dtype, device=device), flat, [Shard(0)])
+        assert OPS.amax(y).full_tensor() == OPS.amin(y).full_tensor() == 1
+    parts = DTensor.from_local(torch.tensor([3.0, -4.0], device=device), flat, [Partial()], run_check=False)
+    assert OPS.vector_norm(parts).full_tensor() == 10 and OPS.amin(parts).full_tensor() == -8
+    halves = distribute_tensor(torch.full((6, 50), 3.0, device=device, dtype=torch.float16), flat, [Shard(0)])
+    assert_same_bits(OPS.vector_norm(halves).full_tensor(), OPS.vector_norm(halves.full_tensor()))
+    with pytest.raises(RuntimeError, match="vector_norm: ord is 3"):
+        OPS.vector_norm(halves, 3)
 
 
 def means(device: str) -> None:
@@ -277,7 +322,7 @@ def test_a_description_of_shards_that_another_pytorch_has() -> None:
 
 
 def test_dtensor(device: torch.device) -> None:
-    spawn([placements_and_values_of_sums, gradients_of_sums, means], device)
+    spawn([placements_and_values_of_sums, gradients_of_sums, means, norms_and_extremes], device)
 
 
 def test_ddp_and_fsdp2(device: torch.device) -> None:

@@ -133,16 +133,19 @@ def test_what_is_other_code_on_older_gpus(tmp_path: Path) -> None:
         assert torch.ops.reduce._compile(name, "sm_80", str(tmp_path))[2]
 
 
-@pytest.mark.parametrize("operator", ["SumOfSquares", "Norm", "Max"])
+@pytest.mark.parametrize("operator", ["norm", "root", "max", "min_abs"])
 def test_other_operators(tmp_path: Path, operator: str) -> None:
-    """A type to accumulate in is all that differs: of an only launch, of one that leaves nodes, and of one of nodes."""
-    node = f"Node<{operator}<float32>>"
-    for name in (
-        f"device/rows.cuh sum::sum_grid<512, false, sum::Aligned<float16, {node}, 8>, sum::InPlace, float16>",
-        f"device/across.cuh sum::sum_lines<true, float32, {node}>",
-        f"device/rows.cuh sum::sum_grid<512, true, sum::Aligned<{node}, {node}, 8>, sum::Places, float32>",
-    ):
-        assert torch.ops.reduce._compile(name, ARCHITECTURE, str(tmp_path))[2]
+    """A type to accumulate in is all that differs, in one launch and in two, of which the second takes nodes."""
+    inputs = (
+        (torch.empty(2**17, dtype=torch.float16, device="meta"), None),
+        (torch.empty(1024, 4096, device="meta").t(), None),
+        (torch.empty(300, 70, dtype=torch.float64, device="meta"), 0),
+    )
+    for x, dim in inputs:
+        names = torch.ops.reduce._kernels(x, dim, multiprocessors=132, operator=operator)
+        assert "Node<" in names[-1]
+        for name in names:
+            assert torch.ops.reduce._compile(name, ARCHITECTURE, str(tmp_path))[2]
 
 
 def test_a_gpu_newer_than_nvrtc_gets_ptx(tmp_path: Path) -> None:

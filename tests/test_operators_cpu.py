@@ -1,4 +1,4 @@
-"""Operators other than the sum in the CPU's kernels (csrc/sum/operators_cpu.inc), under AddressSanitizer."""
+"""Maps and extremes in the CPU's kernels (csrc/sum/operators_cpu.inc, extremes_cpu.inc), under AddressSanitizer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEEDED = {16: ["DEFAULT", "NO AVX", "AVX2", "AVX512"], 32: ["AVX2", "AVX512"], 6
 @pytest.mark.slow
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 def test_operators_have_the_bits_of_the_tree(vector_bytes: int, tmp_path: Path) -> None:
-    """Of sum of squares and max, in every path through the kernels, and no access beside the elements."""
+    """In every path through the kernels, and no access beside the elements."""
     if shutil.which("g++") is None:
         pytest.skip("no g++")
     if torch.backends.cpu.get_cpu_capability() not in NEEDED[vector_bytes]:

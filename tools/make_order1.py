@@ -225,6 +225,7 @@ def cases() -> Iterator[Case]:
             yield case("float32", contiguous(5), values="minus zero", to=dtype)
         yield case(dtype, contiguous(70, 33), [1], values="special", to="bool")
     yield from means()
+    yield from norms_and_extremes()
 
 
 def means() -> Iterator[Case]:
@@ -244,6 +245,36 @@ def means() -> Iterator[Case]:
         *(("bfloat16", "float32"), ("float32", "float16"), ("float64", "float32"), ("float8_e5m2", "float64")),
     ):
         yield case(dtype, contiguous(4097), operator="mean", to=to)
+
+
+def norms_and_extremes() -> Iterator[Case]:
+    """Yield the cases of the operators that came with the norms, few too."""
+    operators: list[Case] = [{"operator": "vector_norm", "ord": order} for order in (2, 1, 0, "inf", "-inf")]
+    operators += [{"operator": name} for name in ("nansum", "amax", "amin")]
+    for operator in operators:
+        of_norm = "ord" in operator
+        for dtype in (*FORMATS, *(COMPLEX if of_norm else INTEGERS)):
+            if dtype == "uint64" and operator["operator"] != "nansum":
+                continue  # has no extremes
+            for n in (1, 3, 257, 4097, 2**20 + 1) if dtype == "float32" else (4097,):
+                yield case(dtype, contiguous(n), **operator)
+            if dtype not in INTEGERS:
+                for values in ("special", "subnormal", "minus zero"):
+                    yield case(dtype, contiguous(4097), values=values, **operator)
+        for layout, dim in (
+            (contiguous(600, 5), [0]),
+            (contiguous(70, 33), [1]),
+            (permuted((257, 300), (1, 0)), None),
+            (permuted((6, 50, 70), (2, 0, 1)), [0, 2]),
+        ):
+            yield case("float32", layout, dim, **operator)
+            yield case("bfloat16", layout, dim, values="special", **operator)
+            if of_norm:
+                yield case("complex64", layout, dim, **operator)
+        if not operator["operator"].startswith("am"):
+            yield case("float32", contiguous(4097), to="float64", **operator)
+            yield case("bfloat16", contiguous(4097), to="float32", **operator)
+            yield case("uint8", contiguous(4097), to="float32", **operator)
 
 
 def load_script() -> ModuleType:

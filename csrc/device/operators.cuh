@@ -9,8 +9,8 @@
 //   finish(value, n)      what becomes of the last Value, of n elements, before it is rounded
 //
 // and kernels accumulate in Node<Op> (numeric.cuh), whose `+` is combine. So a new operator is one struct here, an
-// enumerator (sum/operator.h) and its name (sum/instance_cuda.cpp). Kernels that write nodes store Node<Op>; those that
-// read them again have it as the type of their elements, and then map nothing.
+// enumerator (sum/operator.h) and its name (sum/instance_cuda.cpp). An operator that takes two launches is two
+// (of_parts, of_nodes): one that leaves Values, and one whose elements these are.
 //
 // Every operation is rounded on its own, so that a CPU gets the same bits: kernels are compiled without fused
 // multiply-adds.
@@ -43,6 +43,34 @@ struct Mean : Sum<T> {
   }
 };
 
+/// Their sum without those that are NaN.
+template <typename T>
+struct NanSum : Sum<T> {
+  template <typename In>
+  static __device__ T leaf(In element) {
+    const T x = convert<T>(element);
+    return x == x ? x : T(0);
+  }
+};
+
+/// How many are not 0, added up as numbers.
+template <typename T>
+struct Count : Sum<T> {
+  template <typename In>
+  static __device__ T leaf(In element) {
+    return convert<T>(element) == 0 ? T(0) : T(1);
+  }
+};
+
+/// |x|, added up.
+template <typename T>
+struct SumOfAbs : Sum<T> {
+  template <typename In>
+  static __device__ T leaf(In element) {
+    return std::fabs(convert<T>(element));
+  }
+};
+
 /// x * x, added up.
 template <typename T>
 struct SumOfSquares : Sum<T> {
@@ -59,6 +87,12 @@ struct Norm : SumOfSquares<T> {
   static __device__ T finish(T sum, int64_t) { return std::sqrt(sum); }
 };
 
+/// The square root of their sum.
+template <typename T>
+struct Root : Sum<T> {
+  static __device__ T finish(T sum, int64_t) { return std::sqrt(sum); }
+};
+
 /// The largest element, or a NaN, of any bits, if one is NaN. 0.0 is larger than -0.0.
 template <typename T>
 struct Max {
@@ -69,7 +103,9 @@ struct Max {
     return convert<T>(element);
   }
   static __device__ T combine(T left, T right) {
-    if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (std::is_same_v<T, float>) {
+      return maximum(left, right);
+    } else if constexpr (std::is_floating_point_v<T>) {
       const bool are_zeros = left == 0 && right == 0;  // 0.0 + -0.0 is 0.0
       const bool are_numbers = left <= right || right < left;
       if (are_zeros || !are_numbers) return left + right;
@@ -79,13 +115,48 @@ struct Max {
   static __device__ constexpr T identity() {
     if constexpr (std::is_floating_point_v<T>) {
       return static_cast<T>(__builtin_bit_cast(float, 0xff800000u));  // -inf
-    } else if constexpr (std::is_signed_v<T>) {
-      return static_cast<T>(uint64_t{1} << (8 * sizeof(T) - 1));
     } else {
-      return 0;
+      return static_cast<T>(uint64_t{1} << (8 * sizeof(T) - 1));
     }
   }
   static __device__ T finish(T x, int64_t) { return x; }
+};
+
+/// The largest |x|, or a NaN.
+template <typename T>
+struct MaxAbs : Max<T> {
+  template <typename In>
+  static __device__ T leaf(In element) {
+    return std::fabs(convert<T>(element));
+  }
+};
+
+/// The smallest element, or a NaN, of any bits, if one is NaN. -0.0 is smaller than 0.0.
+template <typename T>
+struct Min : Max<T> {
+  static __device__ T combine(T left, T right) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return -Max<T>::combine(-left, -right);
+    } else {
+      return left < right ? left : right;
+    }
+  }
+  static __device__ constexpr T identity() {
+    if constexpr (std::is_floating_point_v<T>) {
+      return -Max<T>::identity();
+    } else {
+      return ~Max<T>::identity();
+    }
+  }
+};
+
+/// The smallest |x|, or a NaN.
+template <typename T>
+struct MinAbs : Min<T> {
+  template <typename In>
+  static __device__ T leaf(In element) {
+    return std::fabs(convert<T>(element));
+  }
 };
 
 }  // namespace reduce_ops

@@ -51,6 +51,13 @@ __device__ uint32_t float8_to_halves(uint16_t pair) {
 }
 #endif
 
+/// The larger one, or a NaN if one is NaN; of zeros 0.0.
+__device__ inline float maximum(float x, float y) {
+  float larger;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(x), "f"(y));
+  return larger;
+}
+
 /// A load of bytes that are used once: through to the registers, without a place in L1. Word: uint4, uint2 or uint32_t.
 template <typename Word>
 __device__ Word load_once(const Word* p) {

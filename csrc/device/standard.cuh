@@ -28,6 +28,7 @@ using uintptr_t = unsigned long;
 
 namespace std {
 
+using ::fabs;
 using ::int64_t;
 using ::sqrt;
 using ::uint32_t;

@@ -14,9 +14,7 @@ namespace {
 bool is_integer(at::ScalarType dtype) { return at::isIntegralType(dtype, /*includeBool=*/true); }
 
 /// Integers add up as reduce::sum adds them, and elements that become integers too.
-at::Tensor sum_of_integers(const at::Tensor& self, const sum::Request& request) {
-  return sum::call_sum(self, request.dims, request.keepdim, request.dtype);
-}
+at::Tensor sum_of_integers(const at::Tensor& self, const sum::Request& request) { return sum::call_sum(self, request); }
 
 /// Integers of 64 bits as pairs of float64, each of which holds one half exactly.
 at::Tensor halves(const at::Tensor& self) {

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -58,8 +59,10 @@ std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef
                                  std::optional<int64_t> l2_bytes, const std::string& name) {
   const Gpu gpu = sum::checked_gpu("_kernels", multiprocessors, l2_bytes);
   TORCH_CHECK(self.numel() > 0, "_kernels: self has no elements");
-  const auto op = name == name_of(sum::Operator::mean) ? sum::Operator::mean : sum::Operator::sum;
-  TORCH_CHECK(name == name_of(op), "_kernels: operator is ", name, "; accepted are sum and mean");
+  const auto* const found = std::find(std::begin(sum::kOperatorNames), std::end(sum::kOperatorNames), name);
+  TORCH_CHECK(found != std::end(sum::kOperatorNames), "_kernels: operator is ", name,
+              "; accepted are kOperatorNames of sum/operator.h");
+  const auto op = static_cast<sum::Operator>(found - std::begin(sum::kOperatorNames));
   std::vector<std::string> names;
   const auto launch = [&names](sum::Launch& l) {
     sum::start(l, [&names](const sum::Instance& instance, const Geometry&, void**) {

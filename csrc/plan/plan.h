@@ -27,7 +27,7 @@ struct Problem {
   int element_size;
   int accumulate_size;
   int misalignment;     // bytes from the last multiple of 16 to the first element
-  bool ordered;         // the order of addition shows in the sums; not in those of integers, which wrap
+  bool ordered;         // the order shows in the kernels: of all but sums of integers, which wrap
   bool result_aligned;  // the result begins at a multiple of 16 bytes
 };
 

@@ -48,13 +48,10 @@ enum class Source : uint8_t {
   strided,
 };
 
-/// Instance::in, beside those of Type: elements that an earlier launch left, which the operator combines as they are.
-inline constexpr uint8_t kNode = 0xff;
-
 /// Without a padding byte: two instances are the same if their bytes are.
 struct Instance {
   Template of;
-  uint8_t in, accumulate, out;  // Type; `in` may be kNode
+  uint8_t in, accumulate, out;  // Type
   Source source = Source::none;
   uint8_t loads = 0;    // of the source
   bool places = false;  // whether outputs lie in another order than rows do

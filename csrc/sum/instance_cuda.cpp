@@ -1,4 +1,5 @@
 #include <array>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -50,13 +51,14 @@ constexpr std::array kSources = {
 };
 
 /// Of an accumulate type; none for a sum, which accumulates in the type itself.
-constexpr std::array kOperatorNames = {"", "Mean", "SumOfSquares", "Norm", "Max"};
-static_assert(kOperatorNames.size() == static_cast<size_t>(Operator::max) + 1);
+constexpr std::array kOperatorTypes = {"",     "Mean", "NanSum", "Count",  "SumOfAbs", "SumOfSquares",
+                                       "Norm", "Root", "Max",    "MaxAbs", "Min",      "MinAbs"};
+static_assert(kOperatorTypes.size() == std::size(kOperatorNames));
 
 std::string accumulate_name(const Instance& i) {
   const std::string type = name_of(static_cast<Type>(i.accumulate));
   if (i.op == Operator::sum) return type;
-  return std::string("Node<") + kOperatorNames[static_cast<size_t>(i.op)] + "<" + type + ">>";
+  return std::string("Node<") + kOperatorTypes[static_cast<size_t>(i.op)] + "<" + type + ">>";
 }
 
 void replace(std::string& text, std::string_view word, std::string_view by) {
@@ -71,7 +73,7 @@ jit::Name name_of(const Instance& i) {
   replace(expression, "$source", kSources[static_cast<size_t>(i.source)]);
   replace(expression, "$where", i.places ? "sum::Places" : "sum::InPlace");
   replace(expression, "$loads", std::to_string(i.loads));
-  replace(expression, "$in", i.in == kNode ? accumulate_name(i) : name_of(static_cast<Type>(i.in)));
+  replace(expression, "$in", name_of(static_cast<Type>(i.in)));
   replace(expression, "$acc", accumulate_name(i));
   replace(expression, "$out", name_of(static_cast<Type>(i.out)));
   for (int n = 0; n < 4; ++n) {

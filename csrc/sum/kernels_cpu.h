@@ -9,18 +9,27 @@
 
 namespace reduce_ops::sum {
 
-// As reduce_ops::sum::tree_sums().
+// As tree_sums() and extreme_elements() of tree_cpu.h.
 namespace baseline {
 template <typename Leaf>
 void sums(const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences, Leaf* sums);
-}
+template <typename Leaf>
+void extremes(bool largest, const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences,
+              Leaf* results);
+}  // namespace baseline
 namespace avx2 {
 template <typename Leaf>
 void sums(const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences, Leaf* sums);
-}
+template <typename Leaf>
+void extremes(bool largest, const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences,
+              Leaf* results);
+}  // namespace avx2
 namespace avx512 {
 template <typename Leaf>
 void sums(const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences, Leaf* sums);
-}
+template <typename Leaf>
+void extremes(bool largest, const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences,
+              Leaf* results);
+}  // namespace avx512
 
 }  // namespace reduce_ops::sum

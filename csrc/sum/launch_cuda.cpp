@@ -24,13 +24,12 @@ bool has_16_bits(Type type) { return type == Type::float16 || type == Type::bflo
 /// The types of the kernel. Integers that are added as int64 are so in uint64, which wraps by definition, where a
 /// signed overflow would be undefined. Kernels that round to 16 bits also store sums as they are (Results).
 Instance instance_of(Template of, const Launch& l) {
-  const bool wraps = l.accumulate == Type::int64 && l.op != Operator::max;
+  const bool wraps = l.accumulate == Type::int64 && l.op == Operator::sum;
   const Type accumulate = wraps ? Type::uint64 : l.accumulate;
   const Type in = wraps && l.in == Type::int64 ? Type::uint64 : l.in;
   const Type out = l.accumulate == Type::float32 && has_16_bits(l.in) ? l.in : has_16_bits(l.out) ? l.out : accumulate;
   Instance i{of, static_cast<uint8_t>(in), static_cast<uint8_t>(accumulate), static_cast<uint8_t>(out)};
   i.op = l.op;
-  if (l.of_nodes && maps(l.op)) i.in = kNode;
   return i;
 }
 

@@ -6,22 +6,94 @@
 
 namespace reduce_ops::sum {
 
-/// In the order of kOperatorNames (instance_cuda.cpp), which names what device/operators.cuh defines.
-enum class Operator : uint8_t { sum, mean, sum_of_squares, norm, max };
+/// In the order of kOperatorTypes (instance_cuda.cpp), which names what device/operators.cuh defines.
+enum class Operator : uint8_t {
+  sum,
+  mean,
+  nansum,
+  count,
+  sum_of_abs,
+  sum_of_squares,
+  norm,
+  root,
+  max,
+  max_abs,
+  min,
+  min_abs,
+};
+inline constexpr const char* kOperatorNames[] = {"sum",  "mean", "nansum", "count",   "sum_of_abs", "sum_of_squares",
+                                                 "norm", "root", "max",    "max_abs", "min",        "min_abs"};
 
-/// As torch.ops.reduce has it, of those that it has.
-constexpr const char* name_of(Operator op) { return op == Operator::mean ? "mean" : "sum"; }
+/// Operators by the names that torch.ops.reduce has for them.
+inline constexpr char kSum[] = "sum";
+inline constexpr char kSumExact[] = "sum_exact";
+inline constexpr char kMean[] = "mean";
+inline constexpr char kNansum[] = "nansum";
+inline constexpr char kVectorNorm[] = "vector_norm";
+inline constexpr char kAmax[] = "amax";
+inline constexpr char kAmin[] = "amin";
 
-/// Whether elements come in as something else than themselves. What an earlier launch left is in already.
-constexpr bool maps(Operator op) { return op == Operator::sum_of_squares || op == Operator::norm; }
+/// Which of them it is, or a part of.
+constexpr const char* name_of(Operator op) {
+  switch (op) {
+    case Operator::sum:
+      return kSum;
+    case Operator::mean:
+      return kMean;
+    case Operator::nansum:
+      return kNansum;
+    case Operator::max:
+      return kAmax;
+    case Operator::min:
+      return kAmin;
+    default:
+      return kVectorNorm;
+  }
+}
 
-/// What an earlier launch computes of parts of an output: all but what is done in the end.
+/// Whether it is vector_norm, of some order.
+constexpr bool is_norm(Operator op) {
+  return op == Operator::count || op == Operator::sum_of_abs || op == Operator::norm || op == Operator::max_abs ||
+         op == Operator::min_abs;
+}
+
+/// Whether one element is its own result.
+constexpr bool keeps_one(Operator op) {
+  return op == Operator::sum || op == Operator::mean || op == Operator::max || op == Operator::min;
+}
+
+/// Whether the order of elements makes no difference.
+constexpr bool has_no_order(Operator op) {
+  return op == Operator::max || op == Operator::max_abs || op == Operator::min || op == Operator::min_abs;
+}
+
+/// What a launch computes of parts of an output, their nodes: all but what is done in the end.
 constexpr Operator of_parts(Operator op) {
   switch (op) {
     case Operator::mean:
+    case Operator::root:
       return Operator::sum;
     case Operator::norm:
       return Operator::sum_of_squares;
+    default:
+      return op;
+  }
+}
+
+/// What the next launch computes of those nodes: all but what was done to each element.
+constexpr Operator of_nodes(Operator op) {
+  switch (op) {
+    case Operator::nansum:
+    case Operator::count:
+    case Operator::sum_of_abs:
+    case Operator::sum_of_squares:
+      return Operator::sum;
+    case Operator::norm:
+      return Operator::root;
+    case Operator::max_abs:
+      return Operator::max;
+    case Operator::min_abs:
+      return Operator::min;
     default:
       return op;
   }

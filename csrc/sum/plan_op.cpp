@@ -121,8 +121,9 @@ Problem problem_of(const char* op, const at::Tensor& tensor, at::OptionalIntArra
   const at::Tensor result = at::empty(sizes, self.options().dtype(stored).device(at::kMeta));
   TORCH_CHECK(self.numel() > 0, op, ": self has no elements");
   Problem problem{};
-  TORCH_CHECK(describe(self, reduced, accumulate_dtype(dtype.value_or(self.scalar_type())), result, problem), op,
-              ": self has more than ", kMaxDims, " dimensions of a kind after merging");
+  TORCH_CHECK(
+      describe(Operator::sum, self, reduced, accumulate_dtype(dtype.value_or(self.scalar_type())), result, problem), op,
+      ": self has more than ", kMaxDims, " dimensions of a kind after merging");
   return problem;
 }
 

@@ -4,13 +4,14 @@
 
 namespace reduce_ops::sum {
 
-bool describe(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result, Problem& p) {
+bool describe(Operator op, const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
+              Problem& p) {
   const auto is_reduced = [reduced](int64_t d) { return has(reduced, d); };
   const auto is_kept = [reduced](int64_t d) { return !has(reduced, d); };
   if (!collapse(self.sizes(), self.strides(), is_reduced, p.reduced)) return false;
   if (!collapse(self.sizes(), self.strides(), is_kept, p.kept)) return false;
-  p.ordered = !c10::isIntegralType(accumulate, /*includeBool=*/true);
-  if (!p.ordered) p.reduced = in_order_of_memory(p.reduced);
+  p.ordered = op != Operator::sum || !c10::isIntegralType(accumulate, /*includeBool=*/true);
+  if (!p.ordered || has_no_order(op)) p.reduced = in_order_of_memory(p.reduced);
   order_by_stride(p.kept, p.columns, p.places);
   p.rows = in_order_of_memory(p.kept);
   p.outputs = result.numel();

@@ -9,8 +9,9 @@
 
 namespace reduce_ops::sum {
 
-/// Describes the sum of self over `reduced`, as SumInto has it. Returns false if dimensions merge to more than
+/// Describes the reduction of self over `reduced`, as SumInto has it. Returns false if dimensions merge to more than
 /// kMaxDims.
-bool describe(const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result, Problem& p);
+bool describe(Operator op, const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
+              Problem& p);
 
 }  // namespace reduce_ops::sum

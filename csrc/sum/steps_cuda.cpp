@@ -27,22 +27,22 @@ at::Tensor rows_of(const at::Tensor& self, const Problem& p, int64_t row) {
   return self.as_strided(sizes, strides);
 }
 
-/// self: what an earlier launch left of `count` elements an output, if of_nodes.
+/// tensor: of `count` elements an output, or of what an earlier launch left of them.
 void run_all(Operator op, const at::Tensor& tensor, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
-             int64_t count, bool of_nodes, const Steps& steps) {
+             int64_t count, const Steps& steps) {
   at::Tensor self = tensor;
-  Launch l{.op = op, .count = count, .of_nodes = of_nodes};
-  if (!describe(self, reduced, accumulate, result, l.problem)) {
+  Launch l{.op = op, .count = count};
+  if (!describe(op, self, reduced, accumulate, result, l.problem)) {
     std::tie(self, reduced) = kept_first(self, reduced);
-    TORCH_INTERNAL_ASSERT(describe(self, reduced, accumulate, result, l.problem));
+    TORCH_INTERNAL_ASSERT(describe(op, self, reduced, accumulate, result, l.problem));
   }
-  if (is_copy(l.problem)) return steps.copy(self.view(result.sizes()), result);  // no nodes: they lie side by side
+  if (is_copy(l.problem) && keeps_one(op)) return steps.copy(self.view(result.sizes()), result);
   if (const int64_t row = row_across_memory(l.problem); row > 0) {
     const at::Tensor rows = rows_of(self, l.problem, row);
     const int64_t kept = l.problem.kept.dims, dims = rows.dim() - 1;
     const at::Tensor nodes = steps.empty(rows.sizes().slice(0, dims), accumulate, self);
-    run_all(of_parts(op), rows, dims_from(dims), accumulate, nodes, row, of_nodes, steps);
-    return run_all(op, nodes, dims_from(kept), accumulate, result, count, /*of_nodes=*/true, steps);
+    run_all(of_parts(op), rows, dims_from(dims), accumulate, nodes, row, steps);
+    return run_all(of_nodes(op), nodes, dims_from(kept), accumulate, result, count, steps);
   }
   const auto plan = make_plan(l.problem, steps.gpu);
   TORCH_CHECK(plan, name_of(op), ": self has ", l.problem.n, " elements for each of ", l.problem.outputs,
@@ -55,7 +55,7 @@ void run_all(Operator op, const at::Tensor& tensor, DimSet reduced, at::ScalarTy
 
 void run_steps(Operator op, const at::Tensor& self, DimSet reduced, at::ScalarType accumulate, const at::Tensor& result,
                const Steps& steps) {
-  run_all(op, self, reduced, accumulate, result, self.numel() / result.numel(), /*of_nodes=*/false, steps);
+  run_all(op, self, reduced, accumulate, result, self.numel() / result.numel(), steps);
 }
 
 void run_plan(const at::Tensor& self, at::ScalarType accumulate, const at::Tensor& result, Launch& l,
@@ -73,7 +73,7 @@ void run_plan(const at::Tensor& self, at::ScalarType accumulate, const at::Tenso
   const Operator op = l.op;
   l.op = of_parts(op);
   steps.launch(l);
-  run_all(op, nodes, dims_from(1), accumulate, result, l.count, /*of_nodes=*/true, steps);
+  run_all(of_nodes(op), nodes, dims_from(1), accumulate, result, l.count, steps);
 }
 
 }  // namespace reduce_ops::sum

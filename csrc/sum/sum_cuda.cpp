@@ -77,7 +77,7 @@ at::Tensor sum_with_plan(const at::Tensor& self, at::OptionalIntArrayRef dims, c
                             const at::Tensor& result) {
     with_steps(x, &gpu, [&](const at::Tensor& resolved, const Steps& steps) {
       Launch l{.op = op, .count = resolved.numel() / result.numel()};
-      TORCH_CHECK(describe(resolved, reduced, accumulate, result, l.problem), "_sum_with_plan: self has more than ",
+      TORCH_CHECK(describe(op, resolved, reduced, accumulate, result, l.problem), "_sum_with_plan: self has more than ",
                   kMaxDims, " dimensions of a kind after merging");
       const std::vector<Plan> legal = candidates(l.problem, gpu);
       const auto given =

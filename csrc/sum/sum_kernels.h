@@ -20,8 +20,7 @@ struct Launch {
   Type accumulate;
   Type out;  // `accumulate`, or float16 or bfloat16: `in`, or that of an earlier launch
   Operator op = Operator::sum;
-  int64_t count;          // of the elements of an output
-  bool of_nodes = false;  // the elements are what an earlier launch left, of type `accumulate`
+  int64_t count;  // of the elements of an output
   const void* data;
   Problem problem;
   Plan plan;

@@ -1,9 +1,10 @@
-// What `reduce::sum` and `reduce::mean` do on every backend: check arguments, settle dtypes and shapes, hand over to
-// the backend.
+// What `reduce::sum`, `mean` and other operators do on every backend: check arguments, settle dtypes and shapes, hand
+// over to the backend.
 
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
 #include <c10/util/FunctionRef.h>
 #include <c10/util/OptionalArrayRef.h>
 
@@ -21,17 +22,16 @@ using DimSet = std::bitset<64>;
 
 inline bool has(DimSet reduced, int64_t d) { return d >= static_cast<int64_t>(reduced.size()) || reduced[d]; }
 
-/// Sums self, which has elements, or takes its mean, over the dimensions of `reduced`, each output in the canonical
-/// order. result: on the device of self, one element for each index of the other dimensions, dense and in row-major
-/// order of that index (dimensions of size 1 aside). Its dtype is `accumulate`, or that of self where that is float16
-/// or bfloat16.
+/// Reduces self, which has elements, over the dimensions of `reduced`, each output in the canonical order. result: on
+/// the device of self, one element for each index of the other dimensions, dense and in row-major order of that index
+/// (dimensions of size 1 aside). Its dtype is `accumulate`, or that of self where that is float16 or bfloat16.
 using SumInto = void(Operator op, const at::Tensor& self, DimSet reduced, at::ScalarType accumulate,
                      const at::Tensor& result);
 
 /// A new tensor on the device of `like`, without the detour through the dispatcher that at::empty takes (0.4 us).
 using Allocate = at::Tensor(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& like);
 
-/// What a caller asks for, as aten::sum's overloads have it. No dims, or an empty list of them: all.
+/// What a caller asks for, as the overloads of overloads.h have it. No dims, or an empty list of them: all.
 struct Request {
   at::OptionalIntArrayRef dims;
   bool keepdim;
@@ -39,9 +39,19 @@ struct Request {
   Operator op = Operator::sum;
 };
 
+/// Whether there is vector_norm of that order.
+bool has_norm(const at::Scalar& ord);
+/// That norm; an error that names the order if there is none.
+Operator norm_of(const at::Scalar& ord);
+/// Which order that is.
+double ord_of(Operator norm);
+
 at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref<SumInto> sum_into, Allocate* allocate);
 at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& out,
                     c10::function_ref<SumInto> sum_into, Allocate* allocate);
+
+/// Throws where there are no elements for what only they could give.
+void check_has_elements(Operator op, const at::Tensor& self, at::OptionalIntArrayRef dims);
 
 // For backends that have no data, only dtypes and sizes, and for sums of other kinds; `op` is who complains.
 // argument: where dtype is from, for errors.
@@ -54,8 +64,8 @@ DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims);
 inline DimSet dims_from(int64_t first) { return DimSet().set() << first; }
 /// A copy of `self` with its kept dimensions first, and its reduced ones: either merge to one.
 std::pair<at::Tensor, DimSet> kept_first(const at::Tensor& self, DimSet reduced);
-/// What dtype= is where the caller gives out= alone: that of out, unless the result has it anyway.
-std::optional<at::ScalarType> dtype_of(const at::Tensor& self, const at::Tensor& out);
+/// What dtype= is where the caller gives out= alone: that of out, unless the result has it anyway, or takes none.
+std::optional<at::ScalarType> dtype_of(Operator op, const at::Tensor& self, const at::Tensor& out);
 void check_out(Operator op, const at::Tensor& self, at::ScalarType result, const at::Tensor& out);
 
 /// The sizes of a sum over `reduced`; Size is int64_t or SymInt.
@@ -73,8 +83,7 @@ c10::SmallVector<Size, 6> result_sizes(c10::ArrayRef<Size> sizes, DimSet reduced
 }
 
 /// torch.ops.reduce.sum, through the dispatcher.
-at::Tensor call_sum(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim,
-                    std::optional<at::ScalarType> dtype);
+at::Tensor call_sum(const at::Tensor& self, const Request& request);
 
 // Of the backends, which library.cpp and library_cuda.cpp register.
 SumInto sum_cpu;

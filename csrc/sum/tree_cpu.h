@@ -10,12 +10,21 @@
 
 namespace reduce_ops::sum {
 
+/// What becomes of an element when it is a leaf, of one part, before it is added.
+enum class Map : std::uint8_t { none, nan_to_zero, nonzero, abs, square };
+
+/// What is done to elements as they are loaded.
+struct Changes {
+  bool negate_real = false;  // as a negative view asks
+  bool negate_imag = false;  // as a negative or a conjugate view asks
+  Map map = Map::none;
+};
+
 /// Elements in row-major order of their index. Addresses need not be aligned.
 struct Elements {
   const std::byte* data;
-  Type type;           // of a complex element: that of its two parts
-  bool negate_real;    // as a negative view asks
-  bool negate_imag;    // as a negative or a conjugate view asks
+  Type type;  // of a complex element: that of its two parts
+  Changes changes;
   std::int64_t bytes;  // of the elements of all sequences: how far from the core they may be
   int dims;            // at least 1
   // Innermost dimension first. No more than 64: an int64 count has no more factors than 63, and size 1 is left out.
@@ -46,5 +55,11 @@ struct Sequences {
 /// left from such a multiple on. Throws std::invalid_argument for a pair of types that sum_op.cpp does not list.
 template <typename Leaf>
 void tree_sums(const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences, Leaf* sums);
+
+/// The same for the largest or the smallest element of each, or a NaN if one is NaN. 0.0 is larger than -0.0. Leaf is
+/// float, double or uint64_t (for int64).
+template <typename Leaf>
+void extreme_elements(bool largest, const Elements& elements, std::int64_t begin, std::int64_t end, Sequences sequences,
+                      Leaf* results);
 
 }  // namespace reduce_ops::sum

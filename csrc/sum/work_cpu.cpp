@@ -43,7 +43,6 @@ Elements row(const void* data, Type type, int64_t size, int64_t stride) {
   e.data = static_cast<const std::byte*>(data);
   e.type = type;
   e.bytes = size * stride;
-  e.negate_real = e.negate_imag = false;
   e.dims = 1;
   e.sizes[0] = size;
   e.strides[0] = stride;
@@ -54,8 +53,7 @@ Elements elements_of(const at::Tensor& self, DimSet reduced) {
   const auto element_size = static_cast<int64_t>(self.element_size());
   Elements e = row(self.const_data_ptr(), type_of(c10::toRealValueType(self.scalar_type())), 1, element_size);
   e.bytes = self.numel() * element_size;
-  e.negate_real = self.is_neg();
-  e.negate_imag = self.is_neg() != self.is_conj();
+  e.changes = {self.is_neg(), self.is_neg() != self.is_conj()};
   int dims = 0;
   for (int64_t d = self.dim() - 1; d >= 0; --d) {
     const int64_t size = self.size(d);

@@ -150,6 +150,13 @@ struct MaxOf : SumOf<Acc> {
   static Acc combine(Acc left, Acc right) { return left < right ? right : left; }
 };
 
+/// All elements are more than 0.
+template <typename Acc>
+struct MinOf : SumOf<Acc> {
+  [[maybe_unused]] static constexpr Operator kOperator = Operator::min;
+  static Acc combine(Acc left, Acc right) { return right < left ? right : left; }
+};
+
 /// All elements are -0.0, but for a few that are 0.0.
 struct MaxOfZeros : MaxOf<float> {
   template <typename In>
@@ -211,8 +218,7 @@ bool has_results(Launch l, const Gpu& gpu, const std::vector<Out>& wanted) {
         describe({outputs, nodes}, {nodes, 1}, [](int64_t d) { return d == 1; }, size, size, 0, l.problem.ordered);
     l.plan = make_plan(l.problem, gpu).value();
     l.in = l.accumulate;
-    l.op = op;
-    l.of_nodes = true;
+    l.op = of_nodes(op);
     l.data = node_memory;
     l.result = result_memory;
     check(launch(l, nullptr), "launch of nodes");
@@ -523,6 +529,7 @@ int main(int argc, char** argv) {
       count(run<std::complex<float>, std::complex<float>, std::complex<float>, MeanOf<std::complex<float>>>(
           Type::complex64, Type::complex64, Type::complex64, s, slots));
       count(run<double, double, double, NormOf<double>>(Type::float64, Type::float64, Type::float64, s, slots));
+      count(run<float, float, float, MinOf<float>>(Type::float32, Type::float32, Type::float32, s, slots));
       count(run<float, float, float, MaxOfZeros>(Type::float32, Type::float32, Type::float32, s, slots));
       count(run<int16_t, int64_t, int64_t, MaxOf<int64_t>>(Type::int16, Type::int64, Type::int64, s, slots));
       count(

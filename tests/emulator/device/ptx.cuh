@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -11,6 +12,12 @@ inline float half_to_float(uint16_t bits) { return __half2float(__half(__half_ra
 inline uint16_t float_to_half(float x) { return __half_raw(__float2half_rn(x)).x; }
 inline float bfloat16_to_float(uint16_t bits) { return __bfloat162float(__nv_bfloat16(__nv_bfloat16_raw{bits})); }
 inline uint16_t float_to_bfloat16(float x) { return __nv_bfloat16_raw(__float2bfloat16_rn(x)).x; }
+
+inline float maximum(float x, float y) {
+  if (x != x || y != y) return x + y;
+  if (x == y) return std::signbit(x) ? y : x;
+  return x < y ? y : x;
+}
 
 template <typename Word>
 Word load_once(const Word* p) {

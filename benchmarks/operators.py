@@ -1,0 +1,87 @@
+"""Races one operator against ``reduce.sum`` and PyTorch's own: ``benchmarks/operators.py mean --json FILE``.
+
+Operators other than the sum are the sum's kernels with another leaf, combination or end. So they are to take its time.
+On a GPU full reductions of powers of two are raced against PyTorch's operator compiled by Inductor, too.
+"""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reduce_ops import canonical, measure, norms, race
+from reduce_ops.bench_dims import LIST
+from reduce_ops.bench_ladder import random_input
+
+Reduce = Callable[[Tensor, Any], Tensor]
+
+OPERATORS: dict[str, tuple[Reduce, Reduce]] = {
+    "mean": (canonical.mean, torch.mean),
+    "nansum": (canonical.nansum, torch.nansum),
+    "norm": (lambda x, dim: norms.vector_norm(x, 2, dim), lambda x, dim: torch.linalg.vector_norm(x, 2, dim)),
+    "norm_1": (lambda x, dim: norms.vector_norm(x, 1, dim), lambda x, dim: torch.linalg.vector_norm(x, 1, dim)),
+    "norm_inf": (
+        lambda x, dim: norms.vector_norm(x, math.inf, dim),
+        lambda x, dim: torch.linalg.vector_norm(x, math.inf, dim),
+    ),
+    "amax": (norms.amax, torch.amax),
+}
+"""By the name of an operator: ours, and PyTorch's."""
+
+HOST: dict[str, tuple[measure.Function, measure.Function]] = {
+    "mean": (canonical.mean, torch.mean),
+    "nansum": (canonical.nansum, torch.nansum),
+    "norm": (norms.vector_norm, torch.linalg.vector_norm),
+    "norm_1": (lambda x: norms.vector_norm(x, 1), lambda x: torch.linalg.vector_norm(x, 1)),
+    "norm_inf": (lambda x: norms.vector_norm(x, math.inf), lambda x: torch.linalg.vector_norm(x, math.inf)),
+    "amax": (norms.amax, torch.amax),
+}
+"""The same as calls of which the host's time is measured."""
+
+FULL = [((n,), (0,)) for exponent in range(10, 29, 2) for n in (2**exponent, 2**exponent + 1)]
+CASES = [(shape, dim, dtype) for dtype in (torch.float32, torch.bfloat16) for shape, dim in (*FULL, *LIST)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("operator", choices=OPERATORS)
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the figures go")
+    options = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    ours, theirs = OPERATORS[options.operator]
+
+    def timed(case: tuple[Any, Any, torch.dtype]) -> dict[str, Any]:
+        shape, dim, dtype = case
+        x = random_input(torch.Size(shape).numel(), dtype, device).view(shape)
+        functions = {
+            f"reduce.{options.operator}": lambda t: ours(t, dim),
+            "reduce.sum": lambda t: canonical.sum(t, dim),
+            f"torch.{options.operator}": lambda t: theirs(t, dim),
+        }
+        if len(shape) == 1 and shape[0].bit_count() == 1:
+            functions |= race.compiled(functions[f"torch.{options.operator}"], x)
+        return {"shape": shape, "dim": dim, **race.measured(functions, x)}
+
+    rows = race.run(CASES, timed, show_progress=True)
+    x = random_input(measure.HOST_N, torch.float32, device)
+    mine, peer = HOST[options.operator]
+    host = measure.host_times({f"torch.{options.operator}": peer, f"reduce_ops.{options.operator}": mine}, x)
+    report = {
+        "benchmark": "operators",
+        "operator": options.operator,
+        "environment": measure.environment(device),
+        "rows": rows,
+        "host_seconds": {name: time.median for name, time in host.items()},
+    }
+    options.json.write_text(json.dumps(report, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
