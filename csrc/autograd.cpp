@@ -136,10 +136,12 @@ struct LinearBackward final : torch::autograd::TraceableFunction {
   variable_list apply(variable_list&& grads) override {
     if (!grads[0].defined()) return {at::Tensor()};
     at::Tensor grad = grads[0];
-    if constexpr (kName == kMean) grad = at::mul(grad, at::Scalar(c10::SymFloat(1.0) / of.count()));
+    if constexpr (kOperator<kName> == Operator::mean) grad = at::mul(grad, at::Scalar(c10::SymFloat(1.0) / of.count()));
     return {of.restored(autograd::to_dtype(grad, dtype)).expand_symint(of.sizes)};
   }
-  std::string name() const override { return kName == kMean ? "ReduceMeanBackward" : "ReduceSumBackward"; }
+  std::string name() const override {
+    return kOperator<kName> == Operator::mean ? "ReduceMeanBackward" : "ReduceSumBackward";
+  }
 
   Reduction of;
   at::ScalarType dtype;
@@ -169,6 +171,9 @@ at::Tensor magnitudes(const at::Tensor& x) {
   return call<kVectorNorm>(at::view_as_real(at::resolve_conj(x)), {at::IntArrayRef{-1}, false, {}, Operator::norm});
 }
 
+/// Whether the slope depends on the result, too.
+bool slope_has_result(Operator op) { return op == Operator::norm || has_no_order(op); }
+
 /// The derivative of the result by each element: for complex ones the conjugate of what dx is multiplied by, of which
 /// the real part counts. x: of the dtype that the operator converts self to.
 at::Tensor slope(const at::Tensor& x, const at::Tensor& result, const Request& r, const Reduction& of) {
@@ -194,15 +199,18 @@ at::Tensor slope(const at::Tensor& x, const at::Tensor& result, const Request& r
   }
 }
 /// self in the dtype in which slopes are computed: that of the result, as complex as self is.
-at::Tensor element_of(const at::Tensor& self, const at::Tensor& result) {
-  const at::ScalarType real = c10::isFloat8Type(result.scalar_type()) ? at::kFloat : result.scalar_type();
+at::Tensor element_of(const at::Tensor& self, at::ScalarType result) {
+  const at::ScalarType real = c10::isFloat8Type(result) ? at::kFloat : result;
   return self.to(self.is_complex() ? c10::toComplexType(real) : real);
 }
 
 template <const char* kName>
 struct SlopeBackward final : torch::autograd::TraceableFunction {
   SlopeBackward(const at::Tensor& self, const Request& r, const at::Tensor& result)
-      : of(self, r), asked(r), saved_self(self, false), saved_result(result.detach(), false) {}
+      : of(self, r),
+        asked(r),
+        saved_self(self, false),
+        saved_result(slope_has_result(r.op) ? result.detach() : at::Tensor(), false) {}
 
   variable_list apply(variable_list&& grads) override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -210,9 +218,11 @@ struct SlopeBackward final : torch::autograd::TraceableFunction {
     at::Tensor result = saved_result.unpack();
     if (!grads[0].defined()) return {at::Tensor()};
     const Request r = asked.request();
-    // Whose derivative is asked for, too, depends on self; of the other slopes none does.
-    if (r.op == Operator::norm && c10::GradMode::is_enabled()) result = call<kName>(self, r);
-    const at::Tensor grad = at::mul(of.restored(grads[0]), slope(element_of(self, result), result, r, of));
+    // Of what is saved there is no derivative, of which this slope has one, by the result. The others have none.
+    const bool differentiates = c10::GradMode::is_enabled() || self._fw_grad(/*level=*/0).defined();
+    if (r.op == Operator::norm && differentiates) result = call<kName>(self, r);
+    const at::Tensor grad =
+        at::mul(of.restored(grads[0]), slope(element_of(self, grads[0].scalar_type()), result, r, of));
     return {autograd::to_dtype(grad, self.scalar_type())};
   }
   void release_variables() override {
@@ -229,7 +239,7 @@ struct SlopeBackward final : torch::autograd::TraceableFunction {
 
 /// The tangent of a result that is not linear in self.
 at::Tensor tangent_of(const at::Tensor& self, const at::Tensor& tangent, const at::Tensor& result, const Request& r) {
-  const at::Tensor x = element_of(self._fw_primal(/*level=*/0), result);
+  const at::Tensor x = element_of(self._fw_primal(/*level=*/0), result.scalar_type());
   const at::Tensor by_element = slope(x, result, r, Reduction(self, r));
   const at::Tensor change =
       tangent.is_complex() ? at::real(at::mul(by_element.conj(), tangent)) : at::mul(by_element, tangent);
@@ -280,15 +290,17 @@ struct Written {
 };
 
 /// Of what has no out=.
+template <const char* kName>
 struct ExactlyDifferentiable {
-  static constexpr auto run = Differentiable<kSumExact>::run;
+  static constexpr auto run = Differentiable<kName>::run;
 };
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(reduce, Autograd, m) {
   register_operators<Differentiable>(m);
-  register_operator<kSumExact, ExactlyDifferentiable>(m);
+  register_operator<kSumExact, ExactlyDifferentiable<kSumExact>>(m);
+  register_operator<kMeanExact, ExactlyDifferentiable<kMeanExact>>(m);
 }
 
 TORCH_LIBRARY_IMPL(reduce, ADInplaceOrView, m) { register_operators<Written>(m); }
@@ -313,10 +325,10 @@ at::Tensor state_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims dim
   return op.redispatch(keys & c10::after_autograd_keyset, self, dims, keepdim);
 }
 
-at::Tensor round(c10::DispatchKeySet keys, const at::Tensor& state, at::ScalarType dtype) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, at::ScalarType)>("exact_round");
+at::Tensor round(c10::DispatchKeySet keys, const at::Tensor& state, at::ScalarType dtype, c10::SymInt count) {
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, at::ScalarType, c10::SymInt)>("exact_round");
   const at::AutoDispatchBelowADInplaceOrView guard;
-  return op.redispatch(keys & c10::after_autograd_keyset, state, dtype);
+  return op.redispatch(keys & c10::after_autograd_keyset, state, dtype, std::move(count));
 }
 
 }  // namespace

@@ -95,12 +95,15 @@ TORCH_LIBRARY(reduce, m) {
       "_sum_with_plan(Tensor self, int[1]? dim=None, *, str plan, int multiprocessors, int? l2_bytes=None) -> Tensor");
   m.def("_sum_as_on(Tensor self, int[1]? dim=None, *, int multiprocessors, int? l2_bytes=None) -> Tensor");
 
-  m.def("sum_exact.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-        pure);
-  m.def("sum_exact(Tensor self, *, ScalarType? dtype=None) -> Tensor", pure);
+  for (const std::string name : {"sum_exact", "mean_exact"}) {
+    const char* const along =
+        ".dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None";
+    m.def((name + along + ") -> Tensor").c_str(), pure);
+    m.def((name + "(Tensor self, *, ScalarType? dtype=None) -> Tensor").c_str(), pure);
+  }
   m.def("exact_state.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", pure);
   m.def("exact_state(Tensor self) -> Tensor", pure);
-  m.def("exact_round(Tensor state, *, ScalarType dtype) -> Tensor", pure);
+  m.def("exact_round(Tensor state, *, ScalarType dtype, SymInt count=1) -> Tensor", pure);
 
   m.def("_override_aten(str[] operators) -> ()", [](std::vector<std::string> names) { override_aten(names); });
   m.def("_read(Tensor self) -> Tensor");  // for benchmarks: what no sum of self can beat
@@ -109,7 +112,7 @@ TORCH_LIBRARY(reduce, m) {
 TORCH_LIBRARY_IMPL(reduce, CPU, m) {
   ladder::register_rungs<ladder::Backend<ladder::run_pass_cpu>>(m);
   sum::register_operators<sum::Backend<sum::sum_cpu, sum::empty_cpu>::Kernel>(m);
-  exact::register_exact<exact::exact_cpu, exact::round_cpu, sum::empty_cpu>(m);
+  exact::register_overloads<exact::Ops<exact::exact_cpu, exact::round_cpu, sum::empty_cpu>>(m);
   m.impl("_read", &read_cpu);
 }
 

@@ -36,26 +36,34 @@ at::Tensor summable(const at::Tensor& self, Dtype dtype) {
 template <const char* kName>
 struct Override {
   static at::Tensor run(Keys keys, const at::Tensor& self, const sum::Request& r) {
-    return sum::redispatch<kName>(keys, summable(self, r.dtype), r);
+    return sum::redispatch<kName>(keys, sum::kIsNorm<kName> ? self : summable(self, r.dtype), r);
   }
   static at::Tensor& run_out(Keys keys, const at::Tensor& self, const sum::Request& r, at::Tensor& out) {
-    return sum::redispatch_out<kName>(keys, summable(self, r.dtype ? r.dtype : sum::dtype_of(r.op, self, out)), r, out);
+    const Dtype dtype = r.dtype ? r.dtype : sum::dtype_of(r.op, self, out);
+    return sum::redispatch_out<kName>(keys, sum::kIsNorm<kName> ? self : summable(self, dtype), r, out);
   }
 };
 
 template <const char* kName>
 using Functions = sum::Functions<kName, Override<kName>>;
 
-// Norms. Of an order that reduce.vector_norm has not, the sum is reduce.sum's, of powers that are PyTorch's.
-
 using Ord = std::optional<at::Scalar>;
+
+/// A norm of an order that reduce.vector_norm has not: the sum is reduce.sum's, of powers that are PyTorch's.
+at::Tensor norm_by_powers(const at::Tensor& self, double order, at::IntArrayRef dims, bool keepdim, Dtype dtype) {
+  const at::ScalarType result = sum::result_dtype(sum::Operator::norm, self, dtype);
+  if (order < 0) sum::check_has_elements(sum::Operator::min_abs, self, dims);
+  const at::Tensor x = converted(converted(self, dtype.value_or(self.scalar_type())),
+                                 accumulate_dtype(dtype.value_or(self.scalar_type())));
+  const at::Tensor sums = sum::call_sum(at::pow(at::abs(x), order), {dims, keepdim, std::nullopt});
+  return converted(at::pow(sums, 1 / order), result);
+}
 
 at::Tensor norm_dims(Keys keys, const at::Tensor& self, const Ord& ord, at::IntArrayRef dims, bool keepdim,
                      Dtype dtype) {
   const at::Scalar p = ord.value_or(2);
-  if (sum::has_norm(p)) return Functions<sum::kVectorNorm>::norm(keys, self, p, dims, keepdim, dtype);
-  const at::Tensor powers = at::pow(at::abs(dtype ? converted(self, *dtype) : self), p);
-  return at::pow(sum::call_sum(powers, {dims, keepdim, std::nullopt}), 1 / p.toDouble());
+  if (!sum::has_norm(p) && !p.isComplex()) return norm_by_powers(self, p.toDouble(), dims, keepdim, dtype);
+  return Functions<sum::kVectorNorm>::norm(keys, self, p, dims, keepdim, dtype);
 }
 
 at::Tensor vector_norm(Keys keys, const at::Tensor& self, const at::Scalar& ord, Dims dims, bool keepdim, Dtype dtype) {

@@ -157,6 +157,7 @@ TORCH_LIBRARY_IMPL(reduce, AutocastCUDA, m) {
 TORCH_LIBRARY_IMPL(reduce, FuncTorchBatched, m) {
   register_operators<Batched>(m);
   register_operator<kSumExact, Batched<kSumExact>>(m);
+  register_operator<kMeanExact, Batched<kMeanExact>>(m);
 }
 
 TORCH_LIBRARY_IMPL(reduce, Functionalize, m) { register_operators<Functionalized>(m); }
@@ -168,27 +169,27 @@ namespace {
 
 using Dims = at::OptionalIntArrayRef;
 
-// Meta
+struct Meta {
+  static at::Tensor reduce(const at::Tensor& self, const sum::Request& request) {
+    const at::ScalarType dtype = exact_dtype(self, request);
+    const DimSet reduced = sum::reduced_dims(self, request.dims);
+    return at::empty_symint(sum::result_sizes(self.sym_sizes(), reduced, request.keepdim), self.options().dtype(dtype));
+  }
 
-at::Tensor sum_meta(const at::Tensor& self, const sum::Request& request) {
-  const at::ScalarType dtype = sum::result_dtype(sum::kSumExact, self, request.dtype);
-  const DimSet reduced = sum::reduced_dims(self, request.dims);
-  return at::empty_symint(sum::result_sizes(self.sym_sizes(), reduced, request.keepdim), self.options().dtype(dtype));
-}
+  static at::Tensor state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim) {
+    check_summable("exact_state", "self", self.scalar_type());
+    const DimSet reduced = sum::reduced_dims(self, dims);
+    auto sizes = sum::result_sizes(self.sym_sizes(), reduced, keepdim);
+    if (self.is_complex()) sizes.push_back(2);
+    sizes.push_back(words_of(self.scalar_type()));
+    return at::empty_symint(sizes, self.options().dtype(at::kLong));
+  }
 
-at::Tensor state_meta(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim) {
-  check_summable("exact_state", "self", self.scalar_type());
-  const DimSet reduced = sum::reduced_dims(self, dims);
-  auto sizes = sum::result_sizes(self.sym_sizes(), reduced, keepdim);
-  if (self.is_complex()) sizes.push_back(2);
-  sizes.push_back(words_of(self.scalar_type()));
-  return at::empty_symint(sizes, self.options().dtype(at::kLong));
-}
-
-at::Tensor round_meta(const at::Tensor& state, at::ScalarType dtype) {
-  check_state(state, dtype);
-  return at::empty_symint(rounded_sizes(state, dtype), state.options().dtype(dtype));
-}
+  static at::Tensor round(const at::Tensor& state, at::ScalarType dtype, c10::SymInt count) {
+    check_state(state, dtype, count);
+    return at::empty_symint(rounded_sizes(state, dtype), state.options().dtype(dtype));
+  }
+};
 
 // vmap: a batch of states is states, one after the other. (The batches of sum_exact are those of sum, above.)
 
@@ -201,15 +202,15 @@ at::Tensor state_dims(const at::Tensor& self, Dims dims, bool keepdim) {
 
 at::Tensor state_all(const at::Tensor& self) { return state_dims(self, std::nullopt, false); }
 
-at::Tensor round(const at::Tensor& state, at::ScalarType dtype) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, at::ScalarType)>("exact_round");
-  check_state(state, dtype);  // whose sizes are those of a sample; a batch could make up for what they lack
-  return batched(state, [dtype](const at::Tensor& batch) { return op.call(batch, dtype); });
+at::Tensor round(const at::Tensor& state, at::ScalarType dtype, c10::SymInt count) {
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, at::ScalarType, c10::SymInt)>("exact_round");
+  check_state(state, dtype, count);  // whose sizes are those of a sample; a batch could make up for what they lack
+  return batched(state, [&](const at::Tensor& batch) { return op.call(batch, dtype, count); });
 }
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(reduce, Meta, m) { register_overloads<sum_meta, state_meta, round_meta>(m); }
+TORCH_LIBRARY_IMPL(reduce, Meta, m) { register_overloads<Meta>(m); }
 
 TORCH_LIBRARY_IMPL(reduce, FuncTorchBatched, m) {
   m.impl("exact_state", TORCH_FN(state_all));

@@ -9,9 +9,9 @@ Norms and extremes have no ``Partial``. Each process reduces its part, the resul
 reduces these: the result is replicated. An extreme has the bits of one process's; so has a norm of the orders inf and
 -inf.
 
-``reduce.sum_exact`` has no order. Where a reduced dimension is sharded, each process sums its part to a state, an
-all-reduce adds the states and each process rounds the total: the result is replicated there, with the bits of one
-process's sum. `sum_exact` does the same for shards that are plain tensors, over a process group.
+``reduce.sum_exact`` and ``mean_exact`` have no order. Where a reduced dimension is sharded, each process sums its part
+to a state, an all-reduce adds the states and each process rounds the total: the result is replicated there, with the
+bits of one process's. `sum_exact` does the same for shards that are plain tensors, over a process group.
 
 It is not part of ``import reduce_ops``, because ``torch.distributed.tensor`` takes half a second to import. DDP and
 FSDP need none of it: there the operators see plain tensors.
@@ -91,7 +91,7 @@ def _exact_state(x: Any, dim: Sequence[int] | None = None, keepdim: bool = False
     return [(results, arguments) for results, arguments in kept_or_partial if arguments[0] != Partial()]
 
 
-def _exact_round(state: Any, dtype: torch.dtype) -> list[Sharding]:
+def _exact_round(state: Any, dtype: torch.dtype, count: int = 1) -> list[Sharding]:
     result: list[Sharding] = [([Replicate()], [Replicate()])]
     for d in range(state.ndim - (2 if dtype.is_complex else 1)):
         result.append(([Shard(d)], [Shard(d)]))
@@ -115,7 +115,7 @@ def _on_meta(op: torch._ops.OpOverload, x: Any, args: tuple[Any, ...], kwargs: d
     return op(torch.empty(x.shape, dtype=x.dtype, device="meta"), *args[1:], **kwargs)  # type: ignore[no-any-return]
 
 
-def _sum_exact(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _exact(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The operator on a DTensor, below autograd: a state, replicated where it is partial, and its rounding.
 
     Conversions are those of each process's own tensor: PyTorch 2.11 gives a DTensor that was converted the dtype of
@@ -127,7 +127,13 @@ def _sum_exact(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[st
     result = _on_meta(op, x, args, kwargs)
     parts = [_like(x, part, x.shape, x.stride()) for part in parts_of(x.to_local(), result.dtype)]
     state = _whole(state_of(parts, dim, keepdim))
-    return _like(state, rounded(state.to_local(), result.dtype, x.is_complex()), result.shape, result.stride())
+    is_mean = op._schema.name == "reduce::mean_exact"
+    count = math.prod(x.shape[d] for d in _reduced_dims(x, dim)) if is_mean else 1
+    if count == 0:
+        local = op(x.to_local(), *args[1:], **kwargs)
+    else:
+        local = rounded(state.to_local(), result.dtype, x.is_complex(), count)
+    return _like(state, local, result.shape, result.stride())
 
 
 _WIDE = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
@@ -179,6 +185,8 @@ def _of_parts(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str
     result = _on_meta(op, x, args, kwargs)
     reduced = _reduced_dims(x, dim)
     local, mesh = x.to_local(), x.device_mesh
+    if given.get("dtype") is not None:
+        local = local.to(given["dtype"])  # before it is wider than that
     parts = [i for i, p in enumerate(x.placements) if isinstance(p, Shard) and p.dim in reduced]
     placements = [
         Shard(_kept_dim(p.dim, reduced, keepdim)) if isinstance(p, Shard) and i not in parts else Replicate()
@@ -223,6 +231,9 @@ def _or_neutral(
     result = op(torch.empty(shape, dtype=local.dtype, device="meta"), *args[1:], **kwargs)
     if op is torch.ops.reduce.vector_norm.default:
         neutral: float = math.inf if _by_name(op, args, kwargs).get("ord") == -math.inf else 0
+    elif result.dtype == torch.float8_e4m3fn:  # has no infinity
+        largest = torch.finfo(result.dtype).max
+        neutral = -largest if op is torch.ops.reduce.amax.default else largest
     elif result.dtype.is_floating_point:
         neutral = -math.inf if op is torch.ops.reduce.amax.default else math.inf
     elif result.dtype == torch.bool:
@@ -292,7 +303,8 @@ def _register(rules: dict[torch._ops.OpOverload, Callable[..., list[Sharding]]])
         # What a rule said is remembered by the arguments from the first integer on. A list of them, such as dim,
         # PyTorch does not count, and would give a sum along one dimension the answer for another.
         infos[op].static_argnum = 1
-    handlers |= dict.fromkeys((torch.ops.reduce.sum_exact.default, torch.ops.reduce.sum_exact.dim_IntList), _sum_exact)
+    for packet in (torch.ops.reduce.sum_exact, torch.ops.reduce.mean_exact):
+        handlers |= dict.fromkeys((packet.default, packet.dim_IntList), _exact)
     handlers |= dict.fromkeys((torch.ops.reduce.mean.default, torch.ops.reduce.mean.dim_IntList), _mean)
     handlers |= {getattr(torch.ops.reduce, name).default: _of_parts for name in ("vector_norm", "amax", "amin")}
 

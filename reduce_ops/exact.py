@@ -1,4 +1,4 @@
-"""Exact sums: the sum of real numbers, rounded once, and the states in which such sums can be merged."""
+"""Exact sums and means: those of real numbers, rounded once, and the states in which such sums can be merged."""
 
 from collections.abc import Sequence
 
@@ -10,6 +10,7 @@ from reduce_ops.canonical import dims
 
 _library.load("reduce_ops")
 _sum_exact_dims = torch.ops.reduce.sum_exact.dim_IntList
+_mean_exact_dims = torch.ops.reduce.mean_exact.dim_IntList
 _state_dims = torch.ops.reduce.exact_state.dim_IntList
 _round = torch.ops.reduce.exact_round.default
 
@@ -54,6 +55,40 @@ def sum_exact(
             requires a gradient, or memory ran out.
     """
     return _sum_exact_dims(x, dims(dim), keepdim, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def mean_exact(
+    x: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Take the mean of a tensor, or of dimensions of it, exactly: that of real numbers, rounded to nearest even once.
+
+    It is the exact sum divided by the number of elements, in integers, before it is rounded. So nothing overflows or
+    underflows on the way, and the result has the same bits wherever that of `sum_exact` has.
+
+    >>> reduce_ops.mean_exact(torch.tensor([3e38, 3e38, 3e38, -3e38]))
+    tensor(1.5000e+38)
+
+    Args:
+        x: Tensor, as `sum_exact` takes it. Integers and bool need a ``dtype``, and do not wrap.
+        dim: The dimension or dimensions to take the mean over; all of them if None or empty.
+        keepdim: Whether the result keeps them, with size 1.
+        dtype: The dtype of the result, a floating point or complex one. Elements are not converted to it.
+
+    Returns:
+        A tensor of the kept dimensions on the device of ``x``. Its dtype is ``dtype``, or else float32 for float8 and
+        the dtype of ``x`` for everything else. The mean of no elements is NaN. Its gradient is that of any mean.
+
+    Raises:
+        IndexError: ``x`` has no such ``dim``.
+        NotImplementedError: ``x`` is sparse, nested or quantized, or a dtype has no sum.
+        RuntimeError: ``x`` has integers and no ``dtype`` is given, ``dtype`` is an integer's, or what is an error of
+            `sum_exact`, too.
+    """
+    return _mean_exact_dims(x, dims(dim), keepdim, dtype=dtype)  # type: ignore[no-any-return]
 
 
 def exact_state(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
@@ -114,8 +149,11 @@ def exact_state(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool
     return _state_dims(x, dims(dim), keepdim)  # type: ignore[no-any-return]
 
 
-def exact_round(state: Tensor, *, dtype: torch.dtype) -> Tensor:
+def exact_round(state: Tensor, *, dtype: torch.dtype, count: int = 1) -> Tensor:
     """Round the sums that ``exact_state`` returned, or that were added up from such, to nearest even.
+
+    With ``count``, the number of elements that were added up, the result is their mean, rounded once: ``mean_exact`` of
+    all of them.
 
     >>> states = [reduce_ops.exact_state(torch.tensor(x)) for x in ([1e30, 1.0], [-1e30])]
     >>> reduce_ops.exact_round(states[0] + states[1], dtype=torch.float32)
@@ -130,6 +168,10 @@ def exact_round(state: Tensor, *, dtype: torch.dtype) -> Tensor:
             parts of a complex number as two sums. A float or complex ``dtype`` for states of integers rounds their
             int64 sum, which may have wrapped; ``sum_exact`` of the integers with that ``dtype`` does not wrap.
 
+        count: What the sums are divided by before they are rounded, up to 2**63 - 1. Other than 1 for a float or
+        complex
+            ``dtype`` only.
+
     Returns:
         The sums, of the sizes of ``state`` without the last dimension (the last two if ``dtype`` is complex). On a GPU,
         where looking at a state would mean to wait for it, one of floats whose word 0 is none that up to 2**30 states
@@ -137,7 +179,8 @@ def exact_round(state: Tensor, *, dtype: torch.dtype) -> Tensor:
 
     Raises:
         NotImplementedError: ``state`` is sparse, nested or quantized, or ``dtype`` has no sum.
-        ValueError: ``state`` is not int64, its sizes are not those of states, or not of states for ``dtype``, or, on a
-            CPU, word 0 is none that up to 2**30 states of this layout add up to.
+        ValueError: ``count`` is less than 1, or not 1 for an integer ``dtype``; ``state`` is not int64, its sizes are
+            not those of states, or not of states for ``dtype``; or, on a CPU, word 0 is none that up to 2**30 states of
+            this layout add up to.
     """
-    return _round(state, dtype=dtype)  # type: ignore[no-any-return]
+    return _round(state, dtype=dtype, count=count)  # type: ignore[no-any-return]

@@ -40,8 +40,9 @@ def vector_norm(
 
     Sums are in the canonical order of `sum`, in its accumulate dtype (float32 for floats of 8 and 16 bits). Each
     product and the square root are rounded there, and the root once more to the dtype of the result. So the norm has
-    the same bits wherever the sum has. Squares of large elements overflow, as they do in PyTorch. The absolute value of
-    a complex number is the norm of its two components; for ``ord=2`` these are added in one tree.
+    the same bits wherever the sum has. Squares of large elements overflow. The absolute value of a complex number is
+    the norm of its two components, whose squares overflow, too, where PyTorch scales them. For ``ord=2`` components are
+    added in one tree; for other orders the absolute values are stored first, in a tensor of the size of ``x``.
 
     Args:
         x: Tensor, as `sum` takes it. Integers and bool need a ``dtype``.
@@ -57,11 +58,14 @@ def vector_norm(
         else float32 for float8 and the real one of the dtype of ``x`` for everything else. Of no elements it is 0.
 
     Raises:
-        IndexError: ``x`` has no such ``dim``.
+        IndexError: ``x`` has no such ``dim``, or no elements along it and ``ord`` is inf or -inf. (A RuntimeError if it
+            is empty and ``dim`` is not given.)
         NotImplementedError: ``x`` is sparse, nested or quantized, or a dtype has no sum.
         RuntimeError: ``ord`` is another number, ``x`` has integers and no ``dtype`` is given, ``dtype`` is complex and
-            ``x`` is not, ``ord`` is inf or -inf and there are no elements, or what is an error of `sum`, too.
+            ``x`` is not, or the other way round, or what is an error of `sum`, too.
     """
+    if type(ord) is not int and type(ord) is not float:  # NumPy's numbers, 0-dim tensors
+        ord = float(ord)
     if out is not None:
         return _norm_out(x, ord, dims(dim), keepdim, dtype=dtype, out=out)  # type: ignore[no-any-return]
     if dtype is not None or is_dynamo_compiling():

@@ -45,8 +45,9 @@ class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
     ======================  ================================================================================
 
     Under ``torch.compile``, Inductor hands over what it has of these, also what an operator was decomposed into (the
-    sum of a softmax, say), at the price that it is no longer fused with what surrounds it. Those results have the same
-    bits on every device, in every run and at any strides, as long as the reduced values have.
+    sum of a softmax, say), at the price that it is no longer fused with what surrounds it. Norms and ``nansum`` it
+    decomposes: there the sums are ours if ``sum`` is overridden, and squares, absolute values and roots are Inductor's.
+    Results have the same bits on every device, in every run and at any strides, as long as the reduced values have.
 
     It does **not** cover what other kernels add: matrix products, convolutions and attention (cuBLAS, cuDNN,
     FlashAttention, oneDNN); in eager mode ``cross_entropy``, ``nll_loss`` and the multi-margin losses with
@@ -167,8 +168,6 @@ def _inductor_pass(before: Any, operators: tuple[str, ...]) -> Any:
     pairs: dict[str, dict[Any, Any]] = {
         "sum": {aten.sum.default: reduce.sum.default, aten.sum.dim_IntList: reduce.sum.dim_IntList},
         "mean": {aten.mean.default: reduce.mean.default, aten.mean.dim: reduce.mean.dim_IntList},
-        "nansum": {aten.nansum.default: reduce.nansum.default},
-        "linalg_vector_norm": {aten.linalg_vector_norm.default: reduce.vector_norm.default},
         "amax": {aten.amax.default: reduce.amax.default},
         "amin": {aten.amin.default: reduce.amin.default},
     }

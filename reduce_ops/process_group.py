@@ -125,11 +125,11 @@ def _as_floats(x: Tensor) -> list[Tensor]:
     return [high.double() * 2.0**32, low.double()]
 
 
-def rounded(state: Tensor, dtype: torch.dtype, of_complex: bool) -> Tensor:
-    """Round a state; that of real numbers to a complex dtype too."""
+def rounded(state: Tensor, dtype: torch.dtype, of_complex: bool, count: int = 1) -> Tensor:
+    """Round a state, divided by ``count``; that of real numbers to a complex dtype too."""
     if dtype.is_complex and not of_complex:
-        return exact.exact_round(state, dtype=dtype.to_real()).to(dtype)
-    return exact.exact_round(state, dtype=dtype)
+        return exact.exact_round(state, dtype=dtype.to_real(), count=count).to(dtype)
+    return exact.exact_round(state, dtype=dtype, count=count)
 
 
 @dataclass

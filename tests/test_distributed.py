@@ -151,6 +151,8 @@ def means(device: str) -> None:
                     torch.testing.assert_close(actual.full_tensor(), expected)
                 else:
                     assert_same_bits(actual.full_tensor(), expected)
+                exact = OPS.mean_exact(d, dim, keepdim).full_tensor()
+                assert_same_bits(exact, OPS.mean_exact(x, dim, keepdim))
         torch.testing.assert_close(OPS.mean.default(d).full_tensor(), OPS.mean(x))
         wide = OPS.mean(d, dtype=torch.float64)
         assert wide.dtype == torch.float64

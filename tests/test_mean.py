@@ -141,7 +141,9 @@ def test_errors(device: torch.device) -> None:
             MEAN(x.to(dtype))
         with pytest.raises(RuntimeError, match="mean: dtype is .*; accepted are floating point and complex dtypes"):
             MEAN(x, dtype=dtype)
-    with pytest.raises(RuntimeError, match="mean: out is Long; accepted are floating point and complex dtypes"):
+    with pytest.raises(
+        RuntimeError, match="mean: out is Long, but self is Float; accepted are floating point and complex"
+    ):
         MEAN(x, out=torch.empty(3, dtype=torch.int64, device=device))
     with pytest.raises(RuntimeError, match="mean: expected out to have dtype"):
         MEAN(x, dtype=torch.float64, out=torch.empty((), device=device))

@@ -269,6 +269,7 @@ def test_out(device: torch.device) -> None:
     wide = torch.empty((), dtype=torch.float64, device=device)
     assert_same_bits(vector_norm(x, out=wide), expected_norm(x, dtype=torch.float64))
     assert_same_bits(vector_norm(x + 1j, out=wide), expected_norm(x + 1j, dtype=torch.complex128))
+    assert vector_norm(x, np.int64(1)) == vector_norm(x, torch.tensor(1.0)) == vector_norm(x, 1)
     with pytest.raises(RuntimeError, match="amax: expected out to have dtype Float, but it has Double"):
         amax(x, out=wide)
 
@@ -285,12 +286,22 @@ def test_errors(device: torch.device) -> None:
             vector_norm(x, dtype=dtype)
     with pytest.raises(RuntimeError, match="vector_norm: dtype is ComplexFloat, but self is Float; accepted are"):
         vector_norm(x, dtype=torch.complex64)
-    with pytest.raises(RuntimeError, match="vector_norm: dtype is Float, which cannot hold"):
+    with pytest.raises(
+        RuntimeError, match="vector_norm: dtype is Float, but self is ComplexFloat; accepted are complex"
+    ):
         vector_norm(x + 1j, dtype=torch.float32)
     with pytest.raises(RuntimeError, match="nansum: self is ComplexFloat; accepted are real dtypes"):
         nansum(x + 1j)
-    with pytest.raises(RuntimeError, match="nansum: dtype is ComplexFloat; accepted are real dtypes"):
+    with pytest.raises(
+        RuntimeError, match="nansum: dtype is ComplexFloat, but self is Float; accepted are real dtypes"
+    ):
         nansum(x, dtype=torch.complex64)
+    with pytest.raises(
+        RuntimeError, match="nansum: dtype is Long, but self is Float; accepted are floating point dtypes"
+    ):
+        nansum(x, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="vector_norm: out is Long, but self is ComplexFloat; accepted are floating"):
+        vector_norm(x + 1j, out=torch.empty((), dtype=torch.int64, device=device))
     for reduce in (amax, amin):
         for dtype in (torch.complex64, torch.uint64):
             with pytest.raises(RuntimeError, match="self is .*; accepted are real dtypes but uint64"):
@@ -341,6 +352,26 @@ def test_gradients_as_torch(device: torch.device) -> None:
         torch.testing.assert_close(*grads)
 
 
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_forward_over_reverse(name: str, device: torch.device) -> None:
+    """Also where no graph of the gradient is asked for: what was saved has to know its tangent."""
+    x, tangent = (random_values(12, torch.float64, seed=seed).view(3, 4).to(device) for seed in (1, 2))
+    reduce = partial(REDUCTIONS[name], dim=1)
+
+    def grad(x: torch.Tensor) -> torch.Tensor:
+        return torch.autograd.grad(reduce(x).square().sum(), x, create_graph=True)[0]
+
+    leaf = x.clone().requires_grad_()
+    (wanted,) = torch.autograd.grad((grad(leaf) * tangent).sum(), leaf)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x.clone().requires_grad_(), tangent)
+        (plain,) = torch.autograd.grad(reduce(dual).square().sum(), dual)
+        torch.testing.assert_close(forward_ad.unpack_dual(plain).tangent, wanted)
+    torch.testing.assert_close(
+        torch.func.jvp(torch.func.grad(lambda t: reduce(t).square().sum()), (x,), (tangent,))[1], wanted
+    )
+
+
 def test_a_gradient_keeps_what_it_needs(device: torch.device) -> None:
     x = random_values(10, torch.float32).to(device).requires_grad_()
     y = x * 1
@@ -353,6 +384,9 @@ def test_a_gradient_keeps_what_it_needs(device: torch.device) -> None:
     y.detach().mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         norm.backward()
+    total = nansum(x * 1)  # whose slope does not depend on it
+    total /= 2
+    total.backward()
     halves = random_values(300, torch.float16).to(device).requires_grad_()
     vector_norm(halves, dtype=torch.float32).backward()
     assert halves.grad is not None and halves.grad.dtype == torch.float16
@@ -503,6 +537,17 @@ def test_override(device: torch.device) -> None:
     with override_aten("amax"):
         assert_same_bits(torch.linalg.vector_norm(x, dim=1), before)
     assert not torch.equal(before, vector_norm(x, 2, 1)), "both are the same, so nothing was tested"
+    halves = torch.tensor([100.0, 200, 300], dtype=torch.float16, device=device)  # whose cubes are infinite
+    with override_aten():
+        assert torch.norm(halves, 3) == torch.linalg.vector_norm(halves.float(), 3).half()
+        refused: list[Callable[[], torch.Tensor]] = [
+            lambda: torch.linalg.vector_norm(halves.int(), 3),
+            lambda: torch.linalg.vector_norm(halves[:0], -3),
+            lambda: torch.linalg.vector_norm(halves + 1j, dtype=torch.float32),
+        ]
+        for call in refused:
+            with pytest.raises(RuntimeError):
+                call()
     leaf = x.clone().requires_grad_()
     with override_aten():
         torch.linalg.vector_norm(leaf, dim=1).sum().backward()

@@ -12,7 +12,7 @@ namespace reduce_ops::exact {
 struct Result {
   void* data;
   Type type;
-  Rounding rounding;  // odd: float32 only
+  Finish finish;  // rounding to odd: float32 only; only exact_round divides
 };
 
 /// What is summed: for each of the `outputs` indices of the kept dimensions, n elements, in any order.

@@ -41,18 +41,20 @@ template <typename Out>
 struct Round {
   using Result = std::conditional_t<std::is_same_v<Out, double>, double, float>;
 
-  explicit Round(Rounding asked) : rounding(sizeof(Out) == 2 ? Rounding::odd : asked) {}
+  explicit Round(Finish asked) : finish(asked) {
+    if (sizeof(Out) == 2) finish.rounding = Rounding::odd;
+  }
 
   template <typename Float>
   void operator()(Sums<Float>& sums, int64_t i, Out* out) const {
-    *out = static_cast<Out>(sums.template rounded<Result>(i, rounding));
+    *out = static_cast<Out>(sums.template rounded<Result>(i, finish));
   }
   template <typename Layout>
   void operator()(std::array<int64_t, Layout::kWords>& words, Layout, Out* out) const {
-    *out = static_cast<Out>(round_state<Layout, Result>(words.data(), rounding));
+    *out = static_cast<Out>(round_state<Layout, Result>(words.data(), finish));
   }
 
-  Rounding rounding;
+  Finish finish;
 };
 
 /// Writes all words instead.
@@ -134,21 +136,21 @@ void for_type(at::ScalarType dtype, Call call) {
 
 }  // namespace
 
-void exact_cpu(const at::Tensor& self, DimSet reduced, const at::Tensor& result, Rounding rounding) {
+void exact_cpu(const at::Tensor& self, DimSet reduced, const at::Tensor& result, Finish finish) {
   if (result.scalar_type() == at::kLong) return sum_as<int64_t>(self, reduced, result, Keep(), result.size(-1));
   for_type(result.scalar_type(), [&](auto type) {
     using Out = decltype(type);
-    sum_as<Out>(self, reduced, result, Round<Out>(rounding), 1);
+    sum_as<Out>(self, reduced, result, Round<Out>(finish), 1);
   });
 }
 
 namespace {
 
 template <typename Layout, typename Out>
-void round_all(const at::Tensor& states, const at::Tensor& result, Rounding rounding) {
+void round_all(const at::Tensor& states, const at::Tensor& result, Finish finish) {
   const auto* in = states.const_data_ptr<int64_t>();
   auto* out = result.mutable_data_ptr<Out>();
-  const Round<Out> round(rounding);
+  const Round<Out> round(finish);
   at::parallel_for(0, result.numel(), kRoundGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       std::array<int64_t, Layout::kWords> words;
@@ -160,11 +162,11 @@ void round_all(const at::Tensor& states, const at::Tensor& result, Rounding roun
 
 }  // namespace
 
-void round_cpu(const at::Tensor& states, const at::Tensor& result, Rounding rounding) {
+void round_cpu(const at::Tensor& states, const at::Tensor& result, Finish finish) {
   for_type(result.scalar_type(), [&](auto type) {
     using Out = decltype(type);
-    if (states.size(-1) == Layout32::kWords) return round_all<Layout32, Out>(states, result, rounding);
-    round_all<Layout64, Out>(states, result, rounding);
+    if (states.size(-1) == Layout32::kWords) return round_all<Layout32, Out>(states, result, finish);
+    round_all<Layout64, Out>(states, result, finish);
   });
 }
 

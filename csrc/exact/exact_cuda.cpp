@@ -41,10 +41,15 @@ bool describe(const at::Tensor& self, DimSet reduced, int64_t outputs, Problem& 
 
 }  // namespace
 
-void exact_cuda(const at::Tensor& tensor, DimSet reduced, const at::Tensor& result, Rounding rounding) {
+void exact_cuda(const at::Tensor& tensor, DimSet reduced, const at::Tensor& result, Finish finish) {
   const c10::cuda::CUDAGuard guard(tensor.device());
   const auto stream = c10::cuda::getCurrentCUDAStream();
   at::Tensor self = tensor;
+  if (finish.divisor > 1) {  // as only exact_round does
+    const at::Tensor states = sum::empty_cuda({result.numel(), words_of(self.scalar_type())}, at::kLong, self);
+    exact_cuda(self, reduced, states, {Rounding::nearest});
+    return round_cuda(states, result, finish);
+  }
   const int64_t outputs = result.scalar_type() == at::kLong ? result.numel() / result.size(-1) : result.numel();
   Launch l{};
   if (!describe(self, reduced, outputs, l.problem)) {
@@ -58,16 +63,16 @@ void exact_cuda(const at::Tensor& tensor, DimSet reduced, const at::Tensor& resu
       " results, more than one launch covers; accepted are, in all, up to 2^36 of float32, more of other dtypes");
   l.in = type_of(self.scalar_type());
   l.data = self.const_data_ptr();
-  l.result = {result.mutable_data_ptr(), type_of(result.scalar_type()), rounding};
+  l.result = {result.mutable_data_ptr(), type_of(result.scalar_type()), finish};
   const c10::DataPtr slots = l.plan.segments > 1 ? sum::slots_for(stream) : c10::DataPtr();
   l.slots = slots.get();
   C10_CUDA_CHECK(launch(l, stream));
 }
 
-void round_cuda(const at::Tensor& states, const at::Tensor& result, Rounding rounding) {
+void round_cuda(const at::Tensor& states, const at::Tensor& result, Finish finish) {
   const c10::cuda::CUDAGuard guard(states.device());
   C10_CUDA_CHECK(launch_round(states.const_data_ptr<int64_t>(), static_cast<int>(states.size(-1)), result.numel(),
-                              {result.mutable_data_ptr(), type_of(result.scalar_type()), rounding},
+                              {result.mutable_data_ptr(), type_of(result.scalar_type()), finish},
                               c10::cuda::getCurrentCUDAStream()));
 }
 

@@ -5,6 +5,9 @@
 #include <ATen/ops/view_as_real.h>
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
+#include <c10/util/accumulate.h>
+
+#include <limits>
 
 #include "sum_dtypes.h"
 
@@ -50,12 +53,12 @@ Floats floats_of(std::string_view op, const at::Tensor& tensor, DimSet reduced) 
   return {at::view_as_real(self.resolve_conj().resolve_neg()), reduced.reset(self.dim())};
 }
 
-void sum_into(const Floats& floats, const at::Tensor& result, Rounding rounding, const Backend& backend) {
+void sum_into(const Floats& floats, const at::Tensor& result, Finish finish, const Backend& backend) {
   if (result.numel() == 0) return;
   if (floats.self.numel() == 0) {
     result.zero_();
   } else {
-    backend.exact_into(floats.self, floats.reduced, result, rounding);
+    backend.exact_into(floats.self, floats.reduced, result, finish);
   }
 }
 
@@ -75,6 +78,18 @@ Stored stored_for(at::ScalarType part) {
     default:
       return {at::kFloat, Rounding::odd};  // float8
   }
+}
+
+/// The exact sums of floats, divided, in a float or complex dtype.
+at::Tensor divided(const at::Tensor& self, DimSet reduced, at::IntArrayRef sizes, at::ScalarType dtype, int64_t divisor,
+                   const Backend& backend) {
+  const Floats floats = floats_of(divisor == 1 ? sum::kSumExact : sum::kMeanExact, self, reduced);
+  const Stored stored = stored_for(c10::toRealValueType(dtype));
+  at::DimVector parts(sizes);
+  if (self.is_complex()) parts.push_back(2);
+  const at::Tensor sums = backend.allocate(parts, stored.dtype, self);
+  sum_into(floats, sums, {stored.rounding, divisor}, backend);
+  return converted(self.is_complex() ? at::view_as_complex(sums) : sums, dtype);
 }
 
 /// Every header has to be that of the layout. A GPU is not asked, since that would mean to wait for it.
@@ -97,18 +112,28 @@ int64_t words_of(at::ScalarType input) {
   return c10::toRealValueType(input) == at::kDouble ? Layout64::kWords : Layout32::kWords;
 }
 
-at::Tensor sum_exact(const at::Tensor& self, const sum::Request& request, const Backend& backend) {
-  const at::ScalarType dtype = sum::result_dtype("sum_exact", self, request.dtype);
+at::ScalarType exact_dtype(const at::Tensor& self, const sum::Request& request) {
+  if (request.op == sum::Operator::sum) return sum::result_dtype(sum::kSumExact, self, request.dtype);
+  const at::ScalarType dtype = sum::result_dtype(sum::kMeanExact, self, request.dtype);
+  const bool given = request.dtype.has_value();
+  TORCH_CHECK(!is_integer(dtype), sum::kMeanExact, ": ", given ? "dtype" : "self", " is ",
+              given ? dtype : self.scalar_type(), "; accepted are floating point and complex dtypes",
+              given ? "" : ", or any with such a dtype=");
+  return dtype;
+}
+
+at::Tensor reduce_exact(const at::Tensor& self, const sum::Request& request, const Backend& backend) {
+  const at::ScalarType dtype = exact_dtype(self, request);
   if (is_integer(dtype)) return sum_of_integers(self, request);
   const DimSet reduced = sum::reduced_dims(self, request.dims);
-  const Floats floats = floats_of("sum_exact", self, reduced);
-  const Stored stored = stored_for(c10::toRealValueType(dtype));
   auto sizes = sum::result_sizes(self.sizes(), reduced, request.keepdim);
-  if (self.is_complex()) sizes.push_back(2);
-  const at::Tensor sums = backend.allocate(sizes, stored.dtype, self);
-  sum_into(floats, sums, stored.rounding, backend);
-  const at::Tensor result = self.is_complex() ? at::view_as_complex(sums) : sums;
-  return converted(result, dtype);
+  const int64_t outputs = c10::multiply_integers(sizes);
+  if (request.op == sum::Operator::sum || outputs == 0) return divided(self, reduced, sizes, dtype, 1, backend);
+  if (self.numel() > 0) return divided(self, reduced, sizes, dtype, self.numel() / outputs, backend);
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const at::Tensor means = backend.allocate(sizes, at::isComplexType(dtype) ? at::kComplexDouble : at::kDouble, self);
+  means.fill_(means.is_complex() ? at::Scalar(c10::complex<double>(kNan, kNan)) : at::Scalar(kNan));
+  return converted(means, dtype);
 }
 
 at::Tensor exact_state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, const Backend& backend) {
@@ -123,13 +148,18 @@ at::Tensor exact_state(const at::Tensor& self, at::OptionalIntArrayRef dims, boo
     states.select(-1, 0).fill_(self.numel() > 0 ? LayoutInt::kOne : 0);
     states.select(-1, 1).copy_(sum_of_integers(self, {dims, keepdim, at::kLong}));
   } else {
-    sum_into(floats_of("exact_state", self, reduced), states, Rounding::nearest, backend);
+    sum_into(floats_of("exact_state", self, reduced), states, {Rounding::nearest}, backend);
   }
   return states;
 }
 
-void check_state(const at::Tensor& state, at::ScalarType dtype) {
+void check_state(const at::Tensor& state, at::ScalarType dtype, const c10::SymInt& count) {
   check_summable("exact_round", "dtype", dtype);
+  if (const auto known = count.maybe_as_int()) {
+    TORCH_CHECK_VALUE(*known > 0, "exact_round: count is ", *known, "; accepted are 1 and more");
+    TORCH_CHECK_VALUE(*known == 1 || !is_integer(dtype), "exact_round: dtype=", dtype,
+                      " cannot hold a mean, of which count is asked for; accepted are floats and complex dtypes");
+  }
   TORCH_CHECK_VALUE(state.scalar_type() == at::kLong, "exact_round: state has dtype ", state.scalar_type(),
                     "; accepted is int64, as exact_state returns it");
   const c10::SymInt words = state.dim() > 0 ? state.sym_size(-1) : 0;
@@ -150,18 +180,18 @@ c10::SymIntArrayRef rounded_sizes(const at::Tensor& state, at::ScalarType dtype)
   return state.sym_sizes().slice(0, state.dim() - (at::isComplexType(dtype) ? 2 : 1));
 }
 
-at::Tensor exact_round(const at::Tensor& state, at::ScalarType dtype, const Backend& backend) {
-  check_state(state, dtype);
+at::Tensor exact_round(const at::Tensor& state, at::ScalarType dtype, int64_t count, const Backend& backend) {
+  check_state(state, dtype, count);
   const at::Tensor states = state.contiguous();
   if (states.is_cpu()) check_headers(states);
   if (states.size(-1) == LayoutInt::kWords) {
     const at::Tensor sums = states.select(-1, 1);
     if (is_integer(dtype)) return sums.to(dtype, /*non_blocking=*/false, /*copy=*/true);
-    return sum_exact(sums.unsqueeze(-1), {at::IntArrayRef{-1}, false, dtype}, backend);
+    return divided(sums.unsqueeze(-1), DimSet().set(sums.dim()), sums.sizes(), dtype, count, backend);
   }
   const Stored stored = stored_for(c10::toRealValueType(dtype));
   const at::Tensor sums = backend.allocate(states.sizes().slice(0, states.dim() - 1), stored.dtype, states);
-  if (sums.numel() > 0) backend.round_into(states, sums, stored.rounding);
+  if (sums.numel() > 0) backend.round_into(states, sums, {stored.rounding, count});
   const at::Tensor result = at::isComplexType(dtype) ? at::view_as_complex(sums) : sums;
   return converted(result, dtype);
 }

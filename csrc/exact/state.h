@@ -180,9 +180,36 @@ REDUCE_OPS_ANYWHERE inline Float round_normalized(bool negative, uint64_t signif
   return signed_float<Float>(negative, magnitude);
 }
 
-/// The value of limbs, rounded. Overwrites them.
+/// What becomes of a sum: it is divided, by a number of elements, and rounded once.
+struct Finish {
+  Rounding rounding;
+  int64_t divisor = 1;  // more than 0
+};
+
+/// (significand + f) * 2^(exponent - 127) / divisor, where bit 127 of the significand is set and 0 <= f < 1. more:
+/// whether f is not 0.
+///
+/// Rounded once, for floor((significand + f) / divisor) is floor(significand / divisor): the remainder of the latter is
+/// divisor - 1 at most, and stays less than the divisor when f is added. The quotient has 65 bits or more, the divisor
+/// having 63 at most. It is exact if that remainder and f are 0.
+template <typename Float>
+REDUCE_OPS_ANYWHERE inline Float round_quotient(bool negative, unsigned __int128 significand, bool more, int exponent,
+                                                Finish finish) {
+  const unsigned __int128 quotient = significand / static_cast<uint64_t>(finish.divisor);
+  more = more || quotient * static_cast<uint64_t>(finish.divisor) != significand;
+  int zeros = 0;  // at most 63
+  for (int step = 32; step > 0; step /= 2) {
+    if (quotient << zeros >> (128 - step) == 0) zeros += step;
+  }
+  const unsigned __int128 normalized = quotient << zeros;
+  more = more || static_cast<uint64_t>(normalized) != 0;
+  const uint64_t top = static_cast<uint64_t>(normalized >> 64);
+  return round_normalized<Float>(negative, top | static_cast<uint64_t>(more), exponent - zeros, finish.rounding);
+}
+
+/// The value of limbs, divided and rounded. Overwrites them.
 template <typename Layout, typename Float>
-inline Float round_limbs(int64_t* limbs, Rounding rounding) {
+inline Float round_limbs(int64_t* limbs, Finish finish) {
   constexpr int kLast = Layout::kLimbs - 1;
   normalize<Layout>(limbs);
   const bool negative = limbs[kLast] < 0;
@@ -193,30 +220,31 @@ inline Float round_limbs(int64_t* limbs, Rounding rounding) {
   int top = kLast;
   while (top >= 0 && limbs[top] == 0) --top;
   if (top < 0) return 0;
-  // The 64 bits from the leading one on. The last limb may have more than 32 itself.
-  const uint64_t high = static_cast<uint64_t>(limbs[top]);
-  const uint64_t middle = top > 0 ? static_cast<uint64_t>(limbs[top - 1]) : 0;
-  const uint64_t low = top > 1 ? static_cast<uint64_t>(limbs[top - 2]) : 0;
-  const int zeros = __builtin_clzll(high);
-  const uint64_t below = middle << 32 | low;  // the high limb's fraction
-  uint64_t significand = high << zeros;
+  // The 128 bits from the leading one on. The last limb may have more than 32 itself.
+  const auto limb = [&](int k) { return k >= 0 ? static_cast<uint64_t>(limbs[k]) : 0; };
+  const int zeros = __builtin_clzll(limb(top));
+  const uint64_t below = limb(top - 3) << 32 | limb(top - 4);
+  unsigned __int128 significand = limb(top);
+  significand = (significand << 64 | limb(top - 1) << 32 | limb(top - 2)) << zeros;
   if (zeros > 0) significand |= below >> (64 - zeros);
-  bool more = zeros > 0 ? below << zeros != 0 : below != 0;
-  for (int k = 0; k < top - 2; ++k) more |= limbs[k] != 0;
+  bool more = below << zeros != 0;
+  for (int k = 0; k < top - 4; ++k) more |= limbs[k] != 0;
   const int exponent = Layout::kLowest + kLimbBits * top + 63 - zeros;
-  return round_normalized<Float>(negative, significand | more, exponent, rounding);
+  if (finish.divisor > 1) return round_quotient<Float>(negative, significand, more, exponent, finish);
+  more |= static_cast<uint64_t>(significand) != 0;
+  return round_normalized<Float>(negative, static_cast<uint64_t>(significand >> 64) | more, exponent, finish.rounding);
 }
 
-/// The value of a state, rounded. Overwrites its limbs; with a header of another layout it is NaN.
+/// The value of a state, divided and rounded. Overwrites its limbs; with a header of another layout it is NaN.
 template <typename Layout, typename Float>
-inline Float round_state(int64_t* words, Rounding rounding) {
+inline Float round_state(int64_t* words, Finish finish) {
   const bool plus = words[kPlusInfs] != 0, minus = words[kMinusInfs] != 0;
   if (words[kNaNs] != 0 || (plus && minus) || !is_header<Layout>(words[kHeader])) {
     return from_bits<Float>(kQuietNaN<Float>);
   }
   if (plus || minus) return signed_float<Float>(minus, kInfinity<Float>);
   if (words[kHeader] != 0 && words[kOthers] == 0) return signed_float<Float>(true, 0);
-  return round_limbs<Layout, Float>(words + kFirstLimb, rounding);
+  return round_limbs<Layout, Float>(words + kFirstLimb, finish);
 }
 
 }  // namespace reduce_ops::exact

@@ -49,20 +49,26 @@ sum::Elements interleaved(const sum::Elements& elements, std::int64_t count, std
   return result;
 }
 
-/// magnitude * 2^exponent, rounded; magnitude is not 0.
+/// magnitude * 2^exponent, divided and rounded; magnitude is not 0.
 template <typename Result, typename Magnitude>
-Result round_integer(bool negative, Magnitude magnitude, int exponent, Rounding rounding) {
+Result round_integer(bool negative, Magnitude magnitude, int exponent, Finish finish) {
+  if (finish.divisor > 1) {
+    const auto high = static_cast<std::uint64_t>(static_cast<unsigned __int128>(magnitude) >> 64);
+    const int zeros = high != 0 ? std::countl_zero(high) : 64 + std::countl_zero(static_cast<std::uint64_t>(magnitude));
+    const unsigned __int128 significand = static_cast<unsigned __int128>(magnitude) << zeros;
+    return round_quotient<Result>(negative, significand, /*more=*/false, exponent + 127 - zeros, finish);
+  }
   if constexpr (sizeof(Magnitude) > 8) {
     if (const auto high = static_cast<std::uint64_t>(magnitude >> 64); high != 0) {
       const int excess = std::bit_width(high);
       const bool more = (magnitude << (128 - excess)) != 0;
       const auto top = static_cast<std::uint64_t>(magnitude >> excess) | static_cast<std::uint64_t>(more);
-      return round_normalized<Result>(negative, top, exponent + excess + 63, rounding);
+      return round_normalized<Result>(negative, top, exponent + excess + 63, finish.rounding);
     }
   }
   const auto bits = static_cast<std::uint64_t>(magnitude);
   const int zeros = std::countl_zero(bits);
-  return round_normalized<Result>(negative, bits << zeros, exponent + 63 - zeros, rounding);
+  return round_normalized<Result>(negative, bits << zeros, exponent + 63 - zeros, finish.rounding);
 }
 
 const std::byte* bytes(const void* p) { return static_cast<const std::byte*>(p); }
@@ -255,17 +261,17 @@ void Sums<Float>::flush_bins(Sum* sums) {
 
 template <typename Float>
 template <typename Result>
-Result Sums<Float>::rounded(std::int64_t i, Rounding rounding) {
+Result Sums<Float>::rounded(std::int64_t i, Finish finish) {
   Sum& sum = sums_[i];
   write_kinds<Layout>(sum.words, sum.kinds);
-  if (sum.has_limbs) return round_state<Layout, Result>(sum.words, rounding);
+  if (sum.has_limbs) return round_state<Layout, Result>(sum.words, finish);
   if (sum.first == 0 || sum.kinds.special()) {
     std::fill_n(sum.words + kFirstLimb, Layout::kLimbs, 0);
-    return round_state<Layout, Result>(sum.words, rounding);
+    return round_state<Layout, Result>(sum.words, finish);
   }
   const bool negative = sum.first < 0;
   const Bin magnitude = negative ? -static_cast<Bin>(sum.first) : static_cast<Bin>(sum.first);
-  return round_integer<Result>(negative, magnitude, Layout::kLowest + sum.field, rounding);
+  return round_integer<Result>(negative, magnitude, Layout::kLowest + sum.field, finish);
 }
 
 template <typename Float>
@@ -278,9 +284,9 @@ void Sums<Float>::write_state(std::int64_t i, std::int64_t* words) {
 
 template class Sums<float>;
 template class Sums<double>;
-template float Sums<float>::rounded(std::int64_t, Rounding);
-template double Sums<float>::rounded(std::int64_t, Rounding);
-template float Sums<double>::rounded(std::int64_t, Rounding);
-template double Sums<double>::rounded(std::int64_t, Rounding);
+template float Sums<float>::rounded(std::int64_t, Finish);
+template double Sums<float>::rounded(std::int64_t, Finish);
+template float Sums<double>::rounded(std::int64_t, Finish);
+template double Sums<double>::rounded(std::int64_t, Finish);
 
 }  // namespace reduce_ops::exact

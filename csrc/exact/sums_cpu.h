@@ -35,7 +35,7 @@ class Sums {
 
   // What there is to know of sequence i; to be asked for once.
   template <typename Result>
-  Result rounded(std::int64_t i, Rounding rounding);
+  Result rounded(std::int64_t i, Finish finish);
   void write_state(std::int64_t i, std::int64_t* words);
 
  private:

@@ -28,6 +28,7 @@ inline constexpr const char* kOperatorNames[] = {"sum",  "mean", "nansum", "coun
 inline constexpr char kSum[] = "sum";
 inline constexpr char kSumExact[] = "sum_exact";
 inline constexpr char kMean[] = "mean";
+inline constexpr char kMeanExact[] = "mean_exact";
 inline constexpr char kNansum[] = "nansum";
 inline constexpr char kVectorNorm[] = "vector_norm";
 inline constexpr char kAmax[] = "amax";

@@ -24,15 +24,15 @@ template <const char* kName>
 inline constexpr bool kIsExtreme = kName == kAmax || kName == kAmin;
 /// Those that were there first have overloads without dimensions beside those with dimensions, as torch.sum has.
 template <const char* kName>
-inline constexpr bool kHasDimOverloads = kName == kSum || kName == kMean || kName == kSumExact;
+inline constexpr bool kHasDimOverloads = kName == kSum || kName == kMean || kName == kSumExact || kName == kMeanExact;
 
 /// What an operator reduces to, but for norms, which their order tells.
 template <const char* kName>
-inline constexpr Operator kOperator = kName == kMean     ? Operator::mean
-                                      : kName == kNansum ? Operator::nansum
-                                      : kName == kAmax   ? Operator::max
-                                      : kName == kAmin   ? Operator::min
-                                                         : Operator::sum;
+inline constexpr Operator kOperator = kName == kMean || kName == kMeanExact ? Operator::mean
+                                      : kName == kNansum                    ? Operator::nansum
+                                      : kName == kAmax                      ? Operator::max
+                                      : kName == kAmin                      ? Operator::min
+                                                                            : Operator::sum;
 
 /// The functions that the dispatcher calls, with a Kernel that has run(keys, self, request), and run_out(keys, self,
 /// request, out) unless the operator has no out=.

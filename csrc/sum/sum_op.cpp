@@ -8,11 +8,13 @@
 #include <ATen/ops/view_as_real.h>
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "sum_dtypes.h"
@@ -130,28 +132,33 @@ at::ScalarType result_dtype(Operator op, const at::Tensor& self, std::optional<a
                             std::string_view argument) {
   const char* const name = name_of(op);
   const at::ScalarType input = self.scalar_type();
+  const at::ScalarType element = dtype.value_or(input);
+  const auto accepted = [&](const char* dtypes) {
+    const auto source = dtype ? argument : "self";
+    const std::string of = dtype ? c10::str(", but self is ", input) : "";
+    return c10::str(name, ": ", source, " is ", element, of, "; accepted are ", dtypes);
+  };
   if (op == Operator::max || op == Operator::min) {
     check_summable(name, "self", self, input);
-    TORCH_CHECK(!self.is_complex() && input != at::kUInt64, name, ": self is ", input,
-                "; accepted are real dtypes but uint64");
+    TORCH_CHECK(!self.is_complex() && input != at::kUInt64, accepted("real dtypes but uint64"));
     return input;
   }
-  const at::ScalarType result = result_dtype(std::string_view(name), self, dtype, argument);
-  const bool given = dtype.has_value();
-  const at::ScalarType element = dtype.value_or(input);
   if (op == Operator::mean || is_norm(op)) {
-    TORCH_CHECK(!at::isIntegralType(element, /*includeBool=*/true), name, ": ", given ? argument : "self", " is ",
-                element, "; accepted are floating point and complex dtypes",
-                given ? "" : ", or any with such a dtype= or out=");
+    check_summable(name, "self", self, input);
+    TORCH_CHECK(!at::isIntegralType(element, /*includeBool=*/true),
+                accepted(dtype ? "floating point and complex dtypes"
+                               : "floating point and complex dtypes, or any with such a dtype= or out="));
   }
-  if (op == Operator::nansum) {
-    TORCH_CHECK(!at::isComplexType(element), name, ": ", self.is_complex() ? "self" : argument, " is ", element,
-                "; accepted are real dtypes");
+  if (is_norm(op)) {  // which are real, but what they are computed from is as complex as self
+    TORCH_CHECK(self.is_complex() == at::isComplexType(element),
+                accepted(self.is_complex() ? "complex dtypes" : "floating point dtypes"));
   }
-  if (!is_norm(op)) return result;
-  TORCH_CHECK(self.is_complex() || !at::isComplexType(element), name, ": ", argument, " is ", element, ", but self is ",
-              input, "; accepted are floating point dtypes");
-  return c10::toRealValueType(result);
+  if (op == Operator::nansum) {  // what would become of a NaN?
+    TORCH_CHECK(!self.is_complex() && !at::isComplexType(element), accepted("real dtypes"));
+    TORCH_CHECK(!at::isFloatingType(input) || at::isFloatingType(element), accepted("floating point dtypes"));
+  }
+  const at::ScalarType result = result_dtype(std::string_view(name), self, dtype, argument);
+  return is_norm(op) ? c10::toRealValueType(result) : result;
 }
 
 bool has_norm(const at::Scalar& ord) {
