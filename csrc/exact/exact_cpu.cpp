@@ -20,21 +20,6 @@ namespace {
 constexpr sum::Grain kGrain{kMaxSums, 2048};
 constexpr int64_t kRoundGrain = 512;  // states worth a thread of their own
 
-/// self with the reduced dimensions in the order in which they lie in memory: no other order matters.
-at::Tensor in_memory_order(const at::Tensor& self, DimSet reduced) {
-  at::DimVector order, sorted;
-  for (int64_t d = 0; d < self.dim(); ++d) {
-    order.push_back(d);
-    if (reduced[d]) sorted.push_back(d);
-  }
-  std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) { return self.stride(a) > self.stride(b); });
-  auto next = sorted.begin();
-  for (int64_t& d : order) {
-    if (reduced[d]) d = *next++;
-  }
-  return self.permute(order);
-}
-
 /// Rounds a state, or sum i of some, to Out, the type of a result's elements. What is narrower than float32 is made
 /// from a float32 that was rounded to odd.
 template <typename Out>
@@ -86,7 +71,7 @@ template <typename Float, typename Out, typename Finish>
 void sum_to(const at::Tensor& self, DimSet reduced, int64_t outputs, const Finish& finish, Out* out, int64_t step) {
   using Layout = typename Sums<Float>::Layout;
   constexpr int64_t kWords = Layout::kWords;
-  const sum::Work work = sum::work_of(in_memory_order(self, reduced), reduced, outputs, kGrain);
+  const sum::Work work = sum::work_of(sum::in_memory_order(self, reduced), reduced, outputs, kGrain);
   std::vector<int64_t> states(work.ranges > 1 ? work.ranges * outputs * kWords : 0);
   sum::for_each_task(work, [&](const sum::Elements& elements, const sum::Task& task) {
     Sums<Float> sums(elements, task.begin, task.end, {task.count, work.across.stride});

@@ -7,8 +7,6 @@
 #include <c10/util/Exception.h>
 #include <c10/util/accumulate.h>
 
-#include <limits>
-
 #include "sum_dtypes.h"
 
 namespace reduce_ops::exact {
@@ -130,9 +128,8 @@ at::Tensor reduce_exact(const at::Tensor& self, const sum::Request& request, con
   const int64_t outputs = c10::multiply_integers(sizes);
   if (request.op == sum::Operator::sum || outputs == 0) return divided(self, reduced, sizes, dtype, 1, backend);
   if (self.numel() > 0) return divided(self, reduced, sizes, dtype, self.numel() / outputs, backend);
-  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   const at::Tensor means = backend.allocate(sizes, at::isComplexType(dtype) ? at::kComplexDouble : at::kDouble, self);
-  means.fill_(means.is_complex() ? at::Scalar(c10::complex<double>(kNan, kNan)) : at::Scalar(kNan));
+  sum::fill_with_nan(means);
   return converted(means, dtype);
 }
 

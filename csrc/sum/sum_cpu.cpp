@@ -3,10 +3,8 @@
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 #include <type_traits>
 
 #include "denormals_cpu.h"
@@ -51,28 +49,6 @@ Map map_of(Operator op) {
   }
 }
 
-/// Elements as the operator takes them: by what they count as, and, where they have no order, in that of memory.
-Elements taken_by(Operator op, const Elements& elements) {
-  Elements e = elements;
-  e.changes.map = map_of(op);
-  if (!has_no_order(op)) return e;
-  std::array<int, 64> order;
-  std::iota(order.begin(), order.begin() + e.dims, 0);
-  std::stable_sort(order.begin(), order.begin() + e.dims,
-                   [&](int a, int b) { return elements.strides[a] < elements.strides[b]; });
-  e.dims = 0;
-  for (int i = 0; i < elements.dims; ++i) {
-    const int64_t size = elements.sizes[order[i]], stride = elements.strides[order[i]];
-    if (e.dims > 0 && stride == e.strides[e.dims - 1] * e.sizes[e.dims - 1]) {
-      e.sizes[e.dims - 1] *= size;
-    } else {
-      e.sizes[e.dims] = size;
-      e.strides[e.dims++] = stride;
-    }
-  }
-  return e;
-}
-
 /// results[i]: what the operator makes of elements [begin, end) of sequence i, but for what is done in the end.
 template <typename Leaf>
 void combine(Operator op, const Elements& elements, int64_t begin, int64_t end, Sequences sequences, Leaf* results) {
@@ -110,18 +86,21 @@ Leaf finish(Operator op, Leaf sum, int64_t n) {
 }
 
 template <typename Leaf, typename Out>
-void sum_to(Operator op, const at::Tensor& self, DimSet reduced, const at::Tensor& result) {
+void sum_to(Operator op, const at::Tensor& tensor, DimSet reduced, const at::Tensor& result) {
+  const at::Tensor self = has_no_order(op) ? in_memory_order(tensor, reduced) : tensor;
   const int64_t outputs = result.numel();
   const int64_t n = self.numel() / outputs;
   auto* out = static_cast<Out*>(result.mutable_data_ptr());
   if (outputs == 1 && threads_for(self) == 1) {  // nothing to split: 0.22 us for one element instead of 0.32
     Leaf sum;
-    combine(op, taken_by(op, elements_of(self, reduced)), 0, self.numel(), {1, 0}, &sum);
+    Elements elements = elements_of(self, reduced);
+    elements.changes.map = map_of(op);
+    combine(op, elements, 0, self.numel(), {1, 0}, &sum);
     *out = static_cast<Out>(finish(op, sum, n));
     return;
   }
   Work work = work_of(self, reduced, outputs, {kBlock, 1});
-  work.elements = taken_by(op, work.elements);
+  work.elements.changes.map = map_of(op);
   if (work.ranges == 1) {
     sum_all<Leaf>(op, work,
                   [&](int64_t, int64_t output, Leaf sum) { out[output] = static_cast<Out>(finish(op, sum, n)); });

@@ -59,8 +59,7 @@ struct Job {
     if (self.numel() > 0) {
       sum_into(op, self, reduced, accumulate, sums);
     } else if (op == Operator::mean) {
-      constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-      sums.fill_(sums.is_complex() ? at::Scalar(c10::complex<double>(kNan, kNan)) : at::Scalar(kNan));
+      fill_with_nan(sums);
     } else {
       sums.zero_();
     }
@@ -116,6 +115,13 @@ Job job_of(const at::Tensor& self, const Request& request, DimSet reduced, Dtype
   return {op, std::move(x), reduced, accumulate, rounds ? result : accumulate};
 }
 
+/// Where kNorms has the norm of that order.
+const Operator* norm_or_end(const at::Scalar& ord) {
+  if (ord.isComplex()) return std::end(kNorms);
+  return std::find_if(std::begin(kNorms), std::end(kNorms),
+                      [order = ord.toDouble()](Operator norm) { return ord_of(norm) == order; });
+}
+
 }  // namespace
 
 at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::optional<at::ScalarType> dtype,
@@ -161,16 +167,13 @@ at::ScalarType result_dtype(Operator op, const at::Tensor& self, std::optional<a
   return is_norm(op) ? c10::toRealValueType(result) : result;
 }
 
-bool has_norm(const at::Scalar& ord) {
-  return !ord.isComplex() && std::any_of(std::begin(kNorms), std::end(kNorms),
-                                         [&](Operator norm) { return ord_of(norm) == ord.toDouble(); });
-}
+bool has_norm(const at::Scalar& ord) { return norm_or_end(ord) != std::end(kNorms); }
 
 Operator norm_of(const at::Scalar& ord) {
-  TORCH_CHECK(has_norm(ord), "vector_norm: ord is ", ord,
+  const Operator* const norm = norm_or_end(ord);
+  TORCH_CHECK(norm != std::end(kNorms), "vector_norm: ord is ", ord,
               "; accepted are 0, 1, 2, inf and -inf, of which norms have the same bits everywhere");
-  return *std::find_if(std::begin(kNorms), std::end(kNorms),
-                       [&](Operator norm) { return ord_of(norm) == ord.toDouble(); });
+  return *norm;
 }
 
 double ord_of(Operator norm) {
@@ -224,6 +227,11 @@ at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref
   at::Tensor sums = allocate(sizes, job.stored, self);
   job.run(sums, sum_into);
   return converted(sums, result);
+}
+
+void fill_with_nan(const at::Tensor& means) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  means.fill_(means.is_complex() ? at::Scalar(c10::complex<double>(kNan, kNan)) : at::Scalar(kNan));
 }
 
 std::optional<at::ScalarType> dtype_of(Operator op, const at::Tensor& self, const at::Tensor& out) {

@@ -64,6 +64,8 @@ DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims);
 inline DimSet dims_from(int64_t first) { return DimSet().set() << first; }
 /// A copy of `self` with its kept dimensions first, and its reduced ones: either merge to one.
 std::pair<at::Tensor, DimSet> kept_first(const at::Tensor& self, DimSet reduced);
+/// What the mean of no elements is, in both components of a complex number.
+void fill_with_nan(const at::Tensor& means);
 /// What dtype= is where the caller gives out= alone: that of out, unless the result has it anyway, or takes none.
 std::optional<at::ScalarType> dtype_of(Operator op, const at::Tensor& self, const at::Tensor& out);
 void check_out(Operator op, const at::Tensor& self, at::ScalarType result, const at::Tensor& out);

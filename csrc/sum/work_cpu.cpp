@@ -1,6 +1,7 @@
 #include "sum/work_cpu.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/DimVector.h>
 
 #include <algorithm>
 #include <bit>
@@ -47,6 +48,20 @@ Elements row(const void* data, Type type, int64_t size, int64_t stride) {
   e.sizes[0] = size;
   e.strides[0] = stride;
   return e;
+}
+
+at::Tensor in_memory_order(const at::Tensor& self, DimSet reduced) {
+  at::DimVector order, sorted;
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    order.push_back(d);
+    if (has(reduced, d)) sorted.push_back(d);
+  }
+  std::stable_sort(sorted.begin(), sorted.end(), [&](int64_t a, int64_t b) { return self.stride(a) > self.stride(b); });
+  auto next = sorted.begin();
+  for (int64_t& d : order) {
+    if (has(reduced, d)) d = *next++;
+  }
+  return self.permute(order);
 }
 
 Elements elements_of(const at::Tensor& self, DimSet reduced) {

@@ -14,6 +14,9 @@ namespace reduce_ops::sum {
 /// One run of elements, a stride in bytes apart.
 Elements row(const void* data, Type type, int64_t size, int64_t stride);
 
+/// self with the reduced dimensions in the order in which they lie in memory, for what has no order of its own.
+at::Tensor in_memory_order(const at::Tensor& self, DimSet reduced);
+
 /// Where the elements of the first output lie.
 Elements elements_of(const at::Tensor& self, DimSet reduced);
 
