@@ -1,8 +1,7 @@
 // Derivatives of all operators. Most are linear in self, which settles most of it: the tangent of the result is the
 // operator applied to the tangent of self, and a gradient needs no saved values.
-//
-// Kernels and nodes have the form of those that PyTorch generates for its own operators (VariableType), not that of
-// torch::autograd::Function: that one has no forward mode, and costs a call several times as much.
+
+#include "autograd.h"
 
 #include <ATen/core/DimVector.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -19,15 +18,9 @@
 #include <ATen/ops/sgn.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros_like.h>
-#include <c10/core/SymIntArrayRef.h>
-#include <c10/util/OptionalArrayRef.h>
 #include <c10/util/accumulate.h>
-#include <torch/csrc/autograd/VariableTypeUtils.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -38,56 +31,6 @@
 #include "ladder/ladder_op.h"
 #include "sum/overloads.h"
 
-namespace reduce_ops::autograd {
-namespace {
-
-/// How this PyTorch holds a node: a shared_ptr in 2.11, an intrusive_ptr in newer ones.
-using NodePtr = decltype(torch::autograd::Edge::function);
-
-template <typename Node, typename... Fields>
-NodePtr make_node(Fields&&... fields) {
-  if constexpr (std::is_same_v<NodePtr, std::shared_ptr<torch::autograd::Node>>) {
-    // PyTorch's deleter does not recurse into the nodes before this one: a long graph would overflow the stack.
-    return NodePtr(new Node(std::forward<Fields>(fields)...), [](Node* node) { deleteNode(node); });
-  } else {
-    return c10::make_intrusive<Node>(std::forward<Fields>(fields)...);
-  }
-}
-
-/// grad in the dtype of the input that it belongs to, where a real input of a complex sum gets the real part. Before
-/// a gradient is spread over all elements this is an operation on few.
-at::Tensor to_dtype(const at::Tensor& grad, at::ScalarType dtype) {
-  if (grad.scalar_type() == dtype) return grad;
-  const at::Tensor part = grad.is_complex() && !at::isComplexType(dtype) ? at::real(grad) : grad;
-  return part.to(dtype);
-}
-
-/// A call of an operator. below() runs the kernels below autograd; tangent_of(t, result) computes the tangent of the
-/// result from that of self by operators that are called from the top, so that t may itself have tangents and
-/// gradients; make_backward(result) makes the node. An integer result has no tangent, and is an error where it would
-/// need a gradient.
-template <typename Below, typename TangentOf, typename MakeBackward>
-at::Tensor differentiable(const at::Tensor& self, Below below, TangentOf tangent_of, MakeBackward make_backward) {
-  const bool requires_grad = torch::autograd::compute_requires_grad(self);
-  const at::Tensor& tangent = self._fw_grad(/*level=*/0);
-  at::Tensor result = [&] {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    return below();
-  }();
-  if (requires_grad) {
-    const NodePtr node = make_backward(result);
-    node->set_next_edges(torch::autograd::collect_next_edges(self));
-    torch::autograd::set_history(result, node);  // refuses an integer result, as torch.sum does
-  }
-  if (tangent.defined() && torch::autograd::isDifferentiableType(result.scalar_type())) {
-    result._set_fw_grad(tangent_of(tangent, result), /*level=*/0, /*is_inplace_op=*/false);
-  }
-  return result;
-}
-
-}  // namespace
-}  // namespace reduce_ops::autograd
-
 // The gradient of a sum is a view: the gradient of the result, expanded over the dimensions that were summed. How the
 // sum was rounded makes no difference to it, so sum and sum_exact share their kernels, and with them mean, whose
 // gradient is multiplied by one over the number of elements before it is expanded. (Divided by it, it would have other
@@ -96,42 +39,15 @@ at::Tensor differentiable(const at::Tensor& self, Below below, TangentOf tangent
 namespace reduce_ops::sum {
 namespace {
 
+using autograd::Reduction;
 using torch::autograd::variable_list;
 
 template <const char* kName>
 inline constexpr bool kIsLinear = !kIsNorm<kName> && !kIsExtreme<kName> && kName != kNansum;
 
-/// The sizes of self, and which of its dimensions were reduced.
-struct Reduction {
-  Reduction(const at::Tensor& self, const Request& r)
-      : sizes(self.sym_sizes()), reduced(reduced_dims(self, r.dims)), keepdim(r.keepdim) {}
-
-  /// x, of the sizes of the result, with the dimensions that it lacks: it broadcasts with self.
-  at::Tensor restored(at::Tensor x) const {
-    if (!keepdim && x.dim() > 0) {
-      for (size_t d = 0; d < sizes.size(); ++d) {
-        if (has(reduced, static_cast<int64_t>(d))) x = x.unsqueeze(static_cast<int64_t>(d));
-      }
-    }
-    return x;
-  }
-
-  c10::SymFloat count() const {
-    c10::SymFloat n = 1.0;
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      if (has(reduced, static_cast<int64_t>(d))) n = n * sizes[d];
-    }
-    return n;
-  }
-
-  c10::SymDimVector sizes;
-  DimSet reduced;
-  bool keepdim;
-};
-
 template <const char* kName>
 struct LinearBackward final : torch::autograd::TraceableFunction {
-  LinearBackward(const at::Tensor& self, const Request& r) : of(self, r), dtype(self.scalar_type()) {}
+  LinearBackward(const at::Tensor& self, const Request& r) : of(self, r.dims, r.keepdim), dtype(self.scalar_type()) {}
 
   variable_list apply(variable_list&& grads) override {
     if (!grads[0].defined()) return {at::Tensor()};
@@ -207,7 +123,7 @@ at::Tensor element_of(const at::Tensor& self, at::ScalarType result) {
 template <const char* kName>
 struct SlopeBackward final : torch::autograd::TraceableFunction {
   SlopeBackward(const at::Tensor& self, const Request& r, const at::Tensor& result)
-      : of(self, r),
+      : of(self, r.dims, r.keepdim),
         asked(r),
         saved_self(self, false),
         saved_result(slope_has_result(r.op) ? result.detach() : at::Tensor(), false) {}
@@ -240,7 +156,7 @@ struct SlopeBackward final : torch::autograd::TraceableFunction {
 /// The tangent of a result that is not linear in self.
 at::Tensor tangent_of(const at::Tensor& self, const at::Tensor& tangent, const at::Tensor& result, const Request& r) {
   const at::Tensor x = element_of(self._fw_primal(/*level=*/0), result.scalar_type());
-  const at::Tensor by_element = slope(x, result, r, Reduction(self, r));
+  const at::Tensor by_element = slope(x, result, r, Reduction(self, r.dims, r.keepdim));
   const at::Tensor change =
       tangent.is_complex() ? at::real(at::mul(by_element.conj(), tangent)) : at::mul(by_element, tangent);
   return call<kSum>(change, {r.dims, r.keepdim, result.scalar_type()});

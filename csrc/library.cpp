@@ -13,6 +13,7 @@
 #include "override.h"
 #include "read/read_op.h"
 #include "sum/overloads.h"
+#include "transform/register.h"
 
 namespace reduce_ops {
 namespace {
@@ -73,6 +74,26 @@ TORCH_LIBRARY(reduce, m) {
     m.def((name + ".out" + arguments + out + ") -> Tensor(a!)").c_str(), pure);
   }
   m.def(
+      "transform_sum(Tensor[] tensors, str formula, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) "
+      "-> Tensor",
+      pure);
+  m.def(
+      "transform_sum.out(Tensor[] tensors, str formula, int[1]? dim=None, bool keepdim=False, *, "
+      "ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
+      pure);
+  m.def("vecdot(Tensor x, Tensor y, int? dim=-1) -> Tensor", pure);
+  m.def("vecdot.out(Tensor x, Tensor y, int? dim=-1, *, Tensor(a!) out) -> Tensor(a!)", pure);
+  for (const std::string name : {"var", "std"}) {
+    const std::string arguments = "(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False";
+    m.def((name + arguments + ") -> Tensor").c_str(), pure);
+    m.def((name + ".out" + arguments + ", Tensor(a!) out) -> Tensor(a!)").c_str(), pure);
+    m.def((name + "_mean" + arguments + ") -> (Tensor, Tensor)").c_str(), pure);
+  }
+  m.def(
+      "_var_mean(Tensor self, int[1]? dim=None, Scalar? correction=None, bool keepdim=False, bool root=False) "
+      "-> (Tensor, Tensor)",
+      pure);
+  m.def(
       "_plans(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors, int? l2_bytes=None) "
       "-> str");  // JSON
   m.def(
@@ -83,6 +104,9 @@ TORCH_LIBRARY(reduce, m) {
   m.def(
       "_kernels(Tensor self, int[1]? dim=None, *, ScalarType? dtype=None, int multiprocessors, int? l2_bytes=None, "
       "str operator='sum') -> str[]");
+  m.def(
+      "_transform_kernels(Tensor[] tensors, str formula, int[1]? dim=None, *, ScalarType? dtype=None, "
+      "int multiprocessors, int? l2_bytes=None, str operator='sum') -> str[]");
   m.def("_exact_kernels() -> str[]");
   m.def("_compile(str kernel, str architecture, str folder) -> (str path, int bytes, bool compiled)");
   m.def("_find_kernel(str kernel, str architecture) -> (str path, int bytes, bool compiled)");
@@ -112,6 +136,7 @@ TORCH_LIBRARY(reduce, m) {
 TORCH_LIBRARY_IMPL(reduce, CPU, m) {
   ladder::register_rungs<ladder::Backend<ladder::run_pass_cpu>>(m);
   sum::register_operators<sum::Backend<sum::sum_cpu, sum::empty_cpu>::Kernel>(m);
+  transform::register_backend<transform::transform_cpu, sum::sum_cpu, sum::empty_cpu>(m);
   exact::register_overloads<exact::Ops<exact::exact_cpu, exact::round_cpu, sum::empty_cpu>>(m);
   m.impl("_read", &read_cpu);
 }

@@ -22,14 +22,17 @@
 #include <c10/util/accumulate.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dispatch.h"
 #include "exact/register.h"
 #include "ladder/register.h"
 #include "sum/overloads.h"
 #include "sum_dtypes.h"
+#include "transform/calls.h"
 
 namespace reduce_ops {
 namespace {
@@ -219,6 +222,84 @@ TORCH_LIBRARY_IMPL(reduce, FuncTorchBatched, m) {
 }
 
 }  // namespace reduce_ops::exact
+
+namespace reduce_ops::transform {
+namespace {
+
+// Meta
+
+at::Tensor meta_transform_sum(at::TensorList tensors, c10::string_view text, Dims dims, bool keepdim, Dtype dtype) {
+  const Formula& formula = checked_formula(tensors, {text.data(), text.size()});
+  const at::ScalarType result = dtypes_of(formula, tensors, dtype).result;
+  const c10::SymDimVector sizes = broadcast_sizes(tensors);
+  return at::empty_symint(sum::result_sizes(c10::SymIntArrayRef(sizes), reduced_dims(sizes, dims), keepdim),
+                          tensors[0].options().dtype(result));
+}
+
+Pair meta_var_mean(const at::Tensor& self, Dims dims, const Correction&, bool keepdim, bool) {
+  const auto sizes = sum::result_sizes(self.sym_sizes(), sum::reduced_dims(self, dims), keepdim);
+  const auto options = self.options().dtype(reduce_ops::result_dtype(self.scalar_type()));
+  return {at::empty_symint(sizes, options), at::empty_symint(sizes, options)};
+}
+
+// vmap: samples become the first dimension of all tensors, which those that have no samples are expanded along.
+
+at::Tensor batched_transform_sum(at::TensorList tensors, c10::string_view formula, Dims dims, bool keepdim,
+                                 Dtype dtype) {
+  int64_t level = 0;
+  for (const at::Tensor& tensor : tensors) {
+    if (const auto* batch = at::functorch::maybeGetBatchedImpl(tensor)) level = std::max(level, batch->level());
+  }
+  const auto batch_of = [level](const at::Tensor& tensor) {
+    const auto* batch = at::functorch::maybeGetBatchedImpl(tensor);
+    return batch != nullptr && batch->level() == level ? batch : nullptr;
+  };
+  int64_t rank = 0;  // of what the samples broadcast to
+  for (const at::Tensor& tensor : tensors) rank = std::max(rank, tensor.dim());
+  std::vector<at::Tensor> batches;
+  for (const at::Tensor& tensor : tensors) {
+    const auto* batch = batch_of(tensor);
+    at::Tensor x = batch != nullptr ? batch->value().movedim(batch->bdim(), 0) : tensor.unsqueeze(0);
+    while (x.dim() < rank + 1) x = x.unsqueeze(1);
+    batches.push_back(rank == 0 ? x.unsqueeze(1) : x);
+  }
+  at::DimVector shifted;
+  const bool some = dims && !dims->empty() && rank > 0;
+  const auto reduced = at::dim_list_to_bitset(some ? *dims : at::IntArrayRef(), rank);
+  for (int64_t d = 0; d < std::max<int64_t>(rank, 1); ++d) {
+    if (!some || reduced[d]) shifted.push_back(d + 1);
+  }
+  const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
+  const at::Tensor result =
+      transform_sum_handle().call(batches, formula, at::IntArrayRef(shifted), keepdim && rank > 0, dtype);
+  return at::functorch::makeBatched(result, 0, level);
+}
+
+Pair batched_var_mean(const at::Tensor& self, Dims dims, const Correction& correction, bool keepdim, bool root) {
+  Pair result;
+  const int64_t level = at::functorch::unsafeGetBatchedImpl(self)->level();
+  std::get<0>(result) =
+      batched_over_dims(self, dims, keepdim, [&](const at::Tensor& batch, at::IntArrayRef shifted, bool keeps) {
+        const auto [variances, means] = var_mean_handle().call(batch, shifted, correction, keeps, root);
+        std::get<1>(result) = at::functorch::makeBatched(means, 0, level);
+        return variances;
+      });
+  return result;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(reduce, Meta, m) {
+  m.impl("transform_sum", TORCH_FN(meta_transform_sum));
+  m.impl("_var_mean", TORCH_FN(meta_var_mean));
+}
+
+TORCH_LIBRARY_IMPL(reduce, FuncTorchBatched, m) {
+  m.impl("transform_sum", TORCH_FN(batched_transform_sum));
+  m.impl("_var_mean", TORCH_FN(batched_var_mean));
+}
+
+}  // namespace reduce_ops::transform
 
 namespace reduce_ops::ladder {
 namespace {

@@ -90,9 +90,28 @@ def extreme(x: np.ndarray, largest: bool) -> np.ndarray:
     return np.where((found == 0) & zero, x.dtype.type(0.0 if largest else -0.0), found)
 
 
-def reduce(case: dict[str, Any], x: np.ndarray) -> np.ndarray:
-    """The results of x, in the accumulate dtype. The first dimension is reduced, the last has components."""
+FUNCTIONS = {"abs": abs, "isnan": np.isnan, "sqrt": np.sqrt, "square": np.square, "where": np.where} | {
+    name: lambda a, b, largest=name == "max": extreme(np.stack(np.broadcast_arrays(a, b)), largest)
+    for name in ("max", "min")
+}
+
+
+def reduce(case: dict[str, Any], x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The results of x, and of another operand, in the accumulate dtype. The first dimension is reduced, the last has
+    components."""
     operator, order, n = case["operator"], float(case.get("ord", 2)), len(x)
+    if operator == "vecdot" and x.shape[-1] == 2:
+        (a, b), (c, d) = np.moveaxis(x, -1, 0), np.moveaxis(y, -1, 0)
+        return tree_sum(np.stack([a * c + b * d, a * d - b * c], -1))  # of conj(x) * y
+    if operator in ("vecdot", "transform_sum"):
+        values = eval(case.get("expression", "x * y"), FUNCTIONS, {"x": x, "y": y})
+        return tree_sum(np.asarray(values).astype(x.dtype))
+    if operator in ("var", "std"):
+        count = x.dtype.type(n)
+        d = x - tree_sum(x) / count
+        squares = tree_sum(d * d) - tree_sum(d) * tree_sum(d) / count
+        variance = np.where(squares < 0, x.dtype.type(0), squares) / x.dtype.type(max(0, n - case["correction"]))
+        return variance if operator == "var" else np.sqrt(variance)
     if operator in ("amax", "amin"):
         return extreme(x, operator == "amax")
     if operator == "nansum":
@@ -118,11 +137,16 @@ def result_hash(case: dict[str, Any], formats: dict[str, Any]) -> str:
     part, parts = COMPONENT.get(dtype, dtype), 2 if dtype in COMPONENT else 1
     reduced = sorted(case.get("dim", range(len(size))))
     kept = [d for d in range(len(size)) if d not in reduced]
-    # Where the elements lie; then the elements, the reduced dimensions first, their components last.
-    steps = [np.arange(n) * step for n, step in zip(size, case["stride"], strict=True)]
-    index = np.asarray(functools.reduce(np.add.outer, steps, case.get("offset", 0)))
-    length = int(index.max()) + 1 if index.size else 0
-    x = widen(codes(length * parts, part, case, formats), part).reshape(length, parts)[index.transpose(reduced + kept)]
+    # Where the elements lie, and those of another operand; then the elements, the reduced dimensions first, their
+    # components last.
+    places = [(case["stride"], case.get("offset", 0)), *([case["other"]] if "other" in case else [])]
+    indices = []
+    for stride, offset in places:
+        steps = [np.arange(n) * step for n, step in zip(size, stride, strict=True)]
+        indices.append(np.asarray(functools.reduce(np.add.outer, steps, offset)))
+    length = max((int(index.max()) + 1 for index in indices if index.size), default=0)
+    storage = widen(codes(length * parts, part, case, formats), part).reshape(length, parts)
+    x, y = (storage[index.transpose(reduced + kept)] for index in (indices[0], indices[-1]))
     if "to" in case:  # dtype=
         if case["to"] in COMPONENT and parts == 1:
             x, parts = np.concatenate([x, np.zeros_like(x)], axis=-1), 2
@@ -131,7 +155,7 @@ def result_hash(case: dict[str, Any], formats: dict[str, Any]) -> str:
     # Reduce the components, each on its own, and convert the results.
     accumulate = "float64" if part == "float64" else "float32" if "float" in part else "int64"
     n, outputs = (math.prod(size[d] for d in dims) for dims in (reduced, kept))
-    total = reduce(case, x.reshape(n, outputs, parts).astype(accumulate))
+    total = reduce(case, *(operand.reshape(n, outputs, operand.shape[-1]).astype(accumulate) for operand in (x, y)))
     keeps = "to" in case or case["operator"] in ("amax", "amin") or ("float" in part and "float8" not in part)
     result = part if keeps else accumulate
     code = narrow(total, result)

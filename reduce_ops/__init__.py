@@ -48,6 +48,7 @@ if TYPE_CHECKING or not _is_imported_by_runpy():
     )
     from reduce_ops.norms import amax, amin, vector_norm
     from reduce_ops.override import override_aten, set_override_aten
+    from reduce_ops.transforms import std, std_mean, transform_sum, var, var_mean, vecdot
 else:
 
     def __getattr__(name: str) -> object:
@@ -58,6 +59,7 @@ else:
                 "ladder",
                 "canonical",
                 "norms",
+                "transforms",
                 "exact",
                 "override",
             ):  # the one without PyTorch first
@@ -89,6 +91,8 @@ __all__ = [
     "nansum",
     "override_aten",
     "set_override_aten",
+    "std",
+    "std_mean",
     "sum",
     "sum_exact",
     "sum_v0",
@@ -100,5 +104,9 @@ __all__ = [
     "sum_v6",
     "sum_v7",
     "sum_v8",
+    "transform_sum",
+    "var",
+    "var_mean",
+    "vecdot",
     "vector_norm",
 ]

@@ -149,7 +149,7 @@ def _mean(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     given = _by_name(op, args, kwargs)
     dim, keepdim, dtype = given.get("dim"), given.get("keepdim", False), given.get("dtype")
     x = given["self"]
-    x = x.redistribute(placements=[p if type(p) is Shard else Replicate() for p in x.placements])
+    x = _placed(x, [p if type(p) is Shard else Replicate() for p in x.placements])
     result = _on_meta(op, x, args, kwargs)
     reduced = _reduced_dims(x, dim)
 
@@ -220,6 +220,63 @@ def _of_parts(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str
     )
 
 
+def _transform(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The sum of a formula of DTensors, below autograd: all are sharded as the first of them that is, or replicated.
+
+    Where a reduced dimension is sharded, each process sums its part, a ``Partial`` as a sum's.
+    """
+    tensors = [_whole(x) for x in args[0]]
+    shape = torch.broadcast_shapes(*(x.shape for x in tensors))
+    result = op([torch.empty(x.shape, dtype=x.dtype, device="meta") for x in tensors], *args[1:], **kwargs)
+    given = _by_name(op, args, kwargs)
+    keepdim, rank = given.get("keepdim", False), len(shape)
+    reduced = {d % max(1, rank) for d in given.get("dim") or range(rank)}
+
+    def sharded_dim(i: int) -> int | None:
+        """Return the dimension, of all of them together, along which dimension i of the mesh shards."""
+        for x in tensors:
+            p = x.placements[i]
+            if type(p) is Shard and x.shape[p.dim] > 1:
+                return int(p.dim + rank - x.ndim)
+        return None
+
+    dims = [sharded_dim(i) for i in range(tensors[0].device_mesh.ndim)]
+    local = []
+    for x in tensors:
+        own = [None if d is None or (at := d - rank + x.ndim) < 0 or x.shape[at] == 1 else at for d in dims]
+        placements = [Replicate() if d is None else Shard(d) for d in own]
+        local.append(_placed(x, placements).to_local())
+    of_result: list[Placement] = [
+        Replicate() if d is None else Partial() if d in reduced else Shard(_kept_dim(d, reduced, keepdim)) for d in dims
+    ]
+    return DTensor.from_local(
+        op(local, *args[1:], **kwargs),
+        tensors[0].device_mesh,
+        of_result,
+        run_check=False,
+        shape=result.shape,
+        stride=result.stride(),
+    )
+
+
+def _var_mean(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Variances of a DTensor, below autograd, with the bits of one process's.
+
+    What is sharded along a reduced dimension is gathered, because elements are read twice.
+    """
+    given = _by_name(op, args, kwargs)
+    x, keepdim = given["self"], given.get("keepdim", False)
+    reduced = _reduced_dims(x, given.get("dim"))
+    x = _placed(x, [p if type(p) is Shard and p.dim not in reduced else Replicate() for p in x.placements])
+    results = _on_meta(op, x, args, kwargs)
+    placements = [Shard(_kept_dim(p.dim, reduced, keepdim)) if isinstance(p, Shard) else p for p in x.placements]
+    local = op(x.to_local(), *args[1:], **kwargs)
+    return tuple(
+        DTensor.from_local(one, x.device_mesh, placements, run_check=False, shape=whole.shape, stride=whole.stride())
+        for one, whole in zip(local, results, strict=True)
+    )
+
+
 def _or_neutral(
     op: torch._ops.OpOverload, local: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> torch.Tensor:
@@ -251,8 +308,17 @@ def _of_results(op: torch._ops.OpOverload, results: torch.Tensor, order: float) 
     return op(results, [0])  # type: ignore[no-any-return]
 
 
+def _placed(x: Any, placements: Sequence[Placement]) -> Any:
+    """Return x so placed, without a gradient.
+
+    Of its own tensor anew: of one that is a view and was made without gradients, such as a gradient's in a backward
+    pass, PyTorch 2.11's redistribute calls detach_, which DTensor lacks.
+    """
+    return _like(x, x.to_local(), x.shape, x.stride()).redistribute(placements=placements)
+
+
 def _whole(x: Any) -> Any:
-    return x.redistribute(placements=[Replicate() if p.is_partial() else p for p in x.placements])
+    return _placed(x, [Replicate() if p.is_partial() else p for p in x.placements])
 
 
 def _like(x: Any, local: torch.Tensor, shape: torch.Size, stride: tuple[int, ...]) -> DTensor:
@@ -307,6 +373,7 @@ def _register(rules: dict[torch._ops.OpOverload, Callable[..., list[Sharding]]])
         handlers |= dict.fromkeys((packet.default, packet.dim_IntList), _exact)
     handlers |= dict.fromkeys((torch.ops.reduce.mean.default, torch.ops.reduce.mean.dim_IntList), _mean)
     handlers |= {getattr(torch.ops.reduce, name).default: _of_parts for name in ("vector_norm", "amax", "amin")}
+    handlers |= {torch.ops.reduce.transform_sum.default: _transform, torch.ops.reduce._var_mean.default: _var_mean}
 
 
 _register(

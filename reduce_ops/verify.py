@@ -24,7 +24,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from reduce_ops import canonical, norms
+from reduce_ops import canonical, norms, transforms
 
 FILE = Path(__file__).with_name("order1.json")
 
@@ -44,17 +44,29 @@ OPERATORS: dict[str, Callable[..., Tensor]] = {
     "vector_norm": norms.vector_norm,
     "amax": norms.amax,
     "amin": norms.amin,
+    "transform_sum": transforms.transform_sum,
+    "vecdot": transforms.vecdot,
+    "var": transforms.var,
+    "std": transforms.std,
 }
 """The operators that a case may name."""
 
 
-def _result(x: Tensor, case: Case) -> Tensor:
+def _result(x: Tensor, y: Tensor, case: Case) -> Tensor:
+    """Call the operator of a case; y: its other operand, if it has one."""
+    name = case["operator"]
     options: dict[str, Any] = {"dim": case.get("dim") or ()}
     if "to" in case:
         options["dtype"] = getattr(torch, case["to"])
     if "ord" in case:
         options["ord"] = float(case["ord"])
-    return OPERATORS[case["operator"]](x, **options)
+    if "correction" in case:
+        options["correction"] = case["correction"]
+    if name == "vecdot":
+        return OPERATORS[name](x, y, dim=case["dim"][0] if "dim" in case else None)
+    if name == "transform_sum":
+        return OPERATORS[name](case["expression"], x=x, y=y, **options)
+    return OPERATORS[name](x, **options)
 
 
 class VerifyError(Exception):
@@ -191,8 +203,11 @@ def _length(case: Case) -> int:
     """Return how many elements of its storage a case needs."""
     if 0 in case["size"]:
         return 0
-    last = sum((n - 1) * step for n, step in zip(case["size"], case["stride"], strict=True))
-    return int(case.get("offset", 0) + last + 1)
+    places = [(case["stride"], case.get("offset", 0)), *([case["other"]] if "other" in case else [])]
+    return max(
+        int(offset + sum((n - 1) * step for n, step in zip(case["size"], stride, strict=True)) + 1)
+        for stride, offset in places
+    )
 
 
 _UNSIGNED = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
@@ -223,9 +238,11 @@ def check(suite: Suite, device: torch.device) -> Check:
 
     def hash_of(case: Case) -> str:
         offset = case.get("offset", 0) if _length(case) else 0
-        x = storages[_Storage.of(case)].as_strided(case["size"], case["stride"], offset)
+        storage = storages[_Storage.of(case)]
+        x = storage.as_strided(case["size"], case["stride"], offset)
+        y = storage.as_strided(case["size"], *case["other"]) if "other" in case else x
         try:
-            return _hash(_result(x, case), suite.formats)
+            return _hash(_result(x, y, case), suite.formats)
         except RuntimeError as error:
             return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 

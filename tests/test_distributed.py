@@ -177,6 +177,59 @@ def means(device: str) -> None:
         OPS.mean(with_ints)
 
 
+def transforms(device: str) -> None:
+    """Dot products and variances: as sharded as sums, with their values, and gradients as sharded as inputs."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+
+    import reduce_ops.distributed  # noqa: F401
+    from reduce_ops import std, transform_sum, var_mean, vecdot
+
+    mesh = init_device_mesh(device, (WORLD,))
+    x, y = values(7, 5, device=device), values(5, 7, device=device).T.contiguous()
+    for px in (Replicate(), Shard(0), Shard(1), Partial()):
+        for py in (Replicate(), Shard(0), Shard(1)):
+            part = x if not isinstance(px, Partial) else x / WORLD  # exact
+            a = DTensor.from_local(part, mesh, [px]) if isinstance(px, Partial) else distribute_tensor(x, mesh, [px])
+            b = distribute_tensor(y, mesh, [py])
+            for dim in (0, 1, None):
+                dot = vecdot(a, b, dim)
+                sharded = px if isinstance(px, Shard) else py if isinstance(py, Shard) else Replicate()
+                over = isinstance(sharded, Shard) and dim in (None, sharded.dim)
+                expected = Partial() if over else Shard(0) if isinstance(sharded, Shard) else Replicate()
+                assert dot.placements == (expected,), (px, py, dim)
+                reference = vecdot(x, y, dim)
+                torch.testing.assert_close(dot.full_tensor(), reference)
+                if not over:
+                    assert_same_bits(dot.full_tensor(), reference, (px, py, dim))
+            row = transform_sum("x * y + 0.5", x=a, y=b[0] if isinstance(py, Replicate) else b, dim=1, keepdim=True)
+            whole = transform_sum("x * y + 0.5", x=x, y=y[0] if isinstance(py, Replicate) else y, dim=1, keepdim=True)
+            torch.testing.assert_close(row.full_tensor(), whole)
+        for dim in (0, 1, None):
+            for keepdim in (False, True):
+                mine, reference = var_mean(a, dim, keepdim=keepdim), var_mean(x, dim, keepdim=keepdim)
+                for one, other in zip(mine, reference, strict=True):
+                    assert_same_bits(one.full_tensor(), other, (px, dim, keepdim))
+    parameter = nn.Parameter(distribute_tensor(x, mesh, [Shard(0)]))
+    with torch.no_grad():  # of views of a parameter PyTorch's own redistribute fails
+        for call in (OPS.mean, OPS.vector_norm, OPS.amax, OPS.sum_exact, OPS.mean_exact, OPS.std):
+            reference = call(x.T)
+            torch.testing.assert_close(call(parameter.T).full_tensor(), reference)
+    for placement in (Shard(0), Shard(1), Replicate()):
+        a, b = (distribute_tensor(t, mesh, [placement]).requires_grad_() for t in (x, y))
+        c, d = (t.clone().requires_grad_() for t in (x, y))
+        for function in (
+            lambda p, q: vecdot(p, q).full_tensor() if isinstance(p, DTensor) else vecdot(p, q),
+            lambda p, q: transform_sum("square(x - 2) * y", x=p, y=q, dim=0),
+            lambda p, q: std(p * q, 0),
+        ):
+            for p, q in ((a, b), (c, d)):
+                p.grad = q.grad = None
+                function(p, q).sum().backward()
+            for one, other in ((a, c), (b, d)):
+                torch.testing.assert_close(one.grad.full_tensor(), other.grad)
+
+
 def gradients_of_sums(device: str) -> None:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -324,7 +377,7 @@ def test_a_description_of_shards_that_another_pytorch_has() -> None:
 
 
 def test_dtensor(device: torch.device) -> None:
-    spawn([placements_and_values_of_sums, gradients_of_sums, means, norms_and_extremes], device)
+    spawn([placements_and_values_of_sums, gradients_of_sums, means, norms_and_extremes, transforms], device)
 
 
 def test_ddp_and_fsdp2(device: torch.device) -> None:

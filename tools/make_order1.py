@@ -226,6 +226,7 @@ def cases() -> Iterator[Case]:
         yield case(dtype, contiguous(70, 33), [1], values="special", to="bool")
     yield from means()
     yield from norms_and_extremes()
+    yield from transforms()
 
 
 def means() -> Iterator[Case]:
@@ -278,6 +279,54 @@ def norms_and_extremes() -> Iterator[Case]:
             yield case("float32", contiguous(4097), to="float64", **operator)
             yield case("bfloat16", contiguous(4097), to="float32", **operator)
             yield case("uint8", contiguous(4097), to="float32", **operator)
+
+
+def transforms() -> Iterator[Case]:
+    """Yield the cases of sums of two operands, and of variances; few, for a GPU compiles a kernel for each kind."""
+
+    def two(dtype: str, layout: Layout, other: tuple[list[int], int], **more: Any) -> Case:
+        return case(dtype, *layout, other=list(other), **more)
+
+    products: list[Case] = [{"operator": "vecdot"}, {"operator": "transform_sum", "expression": "x * y + x"}]
+    others = ("where(x > y, x, -y)", "square(x - y) / (abs(y) + 1)", "sqrt(abs(x)) * max(y, 0.5) - min(x, y)")
+    for operator in products:
+        dtypes = DTYPES if operator == products[0] else (*FORMATS, "bool", "int8", "int64")
+        for dtype in dtypes:
+            if dtype == "uint64":
+                continue  # has no products
+            yield two(dtype, (contiguous(4097), None, 0), ([1], 1), **operator)
+        for n in (0, 1, 3, 33, 1025, 65_537, 2**20 + 1):
+            yield two("float32", (contiguous(n), None, 0), ([1], 3), **operator)
+        for layout, other in (
+            ((contiguous(600, 5), [0], 0), ([5, 1], 2)),
+            ((contiguous(70, 33), [1], 0), ([33, 1], 0)),
+            ((contiguous(70, 1024), [1], 0), ([1024, 1], 4)),
+            ((contiguous(5000, 64), [0], 0), ([64, 1], 64)),
+            ((contiguous(257, 300), [0], 0), ([1, 257], 0)),  # of which one is turned
+            ((permuted((257, 300), (1, 0)), [1], 0), ([257, 1], 0)),
+            ((contiguous(40, 129), [1], 0), ([0, 1], 7)),  # is the same in each row,
+            ((contiguous(40, 129), [1], 0), ([1, 0], 7)),  # in each column,
+            ((contiguous(40, 129), [0], 0), ([1, 0], 7)),
+            ((permuted((6, 50, 70), (2, 0, 1)), [1], 0), ([300, 50, 1], 1)),
+        ):
+            yield two("float32", layout, other, **operator)
+            yield two("bfloat16", layout, other, values="special", **operator)
+    for expression in others:
+        operator = {"operator": "transform_sum", "expression": expression}
+        for dtype in ("float32", "float64", "bfloat16"):
+            for values in ("mixed", "special", "subnormal", "minus zero"):
+                yield two(dtype, (contiguous(4097), None, 0), ([1], 1), values=values, **operator)
+        yield two("float32", (contiguous(600, 5), [0], 0), ([5, 1], 2), **operator)
+    for name in ("var", "std"):
+        for dtype in (*FORMATS,):
+            for correction in (0, 1):
+                yield case(dtype, contiguous(4097), operator=name, correction=correction)
+            yield case(dtype, contiguous(70, 33), [1], operator=name, correction=1)
+            yield case(dtype, contiguous(600, 5), [0], operator=name, correction=1, values="special")
+        for n in (2, 3, 257, 65_537, 2**20 + 1):
+            yield case("float32", contiguous(n), operator=name, correction=1)
+        for layout, dim in ((permuted((257, 300), (1, 0)), None), (permuted((6, 50, 70), (2, 0, 1)), [0, 2])):
+            yield case("float32", layout, dim, operator=name, correction=0.5)
 
 
 def load_script() -> ModuleType:

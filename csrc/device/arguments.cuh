@@ -17,12 +17,15 @@ struct Results {
   void* sums;
   int64_t count;  // of the elements of an output, not of what an earlier launch left of them
   bool rounded;
+  double freedom = 0;  // degrees, of variances
 
 #ifdef __CUDACC__
   /// What becomes of the last value of an output, before it is rounded.
   template <typename Acc>
   __device__ Acc finish(Acc sum) const {
-    if constexpr (is_node<Acc>) {
+    if constexpr (requires { Operator<Acc>::finish(sum.value, count, freedom); }) {
+      return {Operator<Acc>::finish(sum.value, count, freedom)};
+    } else if constexpr (is_node<Acc>) {
       return {Operator<Acc>::finish(sum.value, count)};
     } else {
       return sum;
@@ -130,6 +133,43 @@ struct FewRows {
   int64_t part;              // from these to those of the column's next part
   bool anywhere;             // Plan::anywhere
   ColumnOrder order;
+};
+
+/// Numbers of a formula, as the type has them that it is computed in.
+struct Constants {
+  uint64_t bits[kMaxConstants];
+
+#ifdef __CUDACC__
+  template <typename T>
+  __device__ T get(int i) const {
+    if constexpr (sizeof(T) == 4) {
+      return __builtin_bit_cast(T, static_cast<uint32_t>(bits[i]));
+    } else {
+      return __builtin_bit_cast(T, bits[i]);
+    }
+  }
+#endif
+};
+
+/// Where the operands of a formula lie (operands.cuh): the outputs of each, in the order in which they are taken, and
+/// the leaves of one output. The strides of all have the same sizes.
+template <int kInputs>
+struct Zipped {
+  const void* data[kInputs];
+  Strides kept[kInputs];
+  Strides reduced[kInputs];
+  Constants constants;
+};
+
+/// What else a launch of their columns works on.
+struct ZippedColumns {
+  Results results;
+  int64_t columns;
+  int64_t n;
+  void* slots;
+  int batches;  // of a thread, a power of two
+  LetNext let_next;
+  Strides places;  // where the sums of columns belong
 };
 
 /// Of each output, `lines` lines of `length` elements, n < 2^31 in all, and as far as that apart (across.cuh).

@@ -131,7 +131,8 @@ __device__ float2 widen_pair(uint16_t pair) {
 #endif
 }
 
-/// Widens an element exactly, or rounds a sum to nearest even. To a Node: its leaf; from one: its value.
+/// Widens an element exactly, or rounds a sum to nearest even. To a Node: its leaf; from one: its value. From a complex
+/// number to a real one: its real part.
 template <typename To, typename From>
 __device__ To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {
@@ -140,6 +141,8 @@ __device__ To convert(From x) {
     return {Operator<To>::leaf(x)};
   } else if constexpr (is_node<From>) {
     return convert<To>(x.value);
+  } else if constexpr (is_complex<From> && !is_complex<To>) {
+    return convert<To>(x.real);
   } else if constexpr (std::is_same_v<From, float16>) {
     return convert<To>(half_to_float(x.bits));
   } else if constexpr (std::is_same_v<From, bfloat16>) {

@@ -6,7 +6,8 @@
 //   leaf(element)         what an element comes in with, a Value
 //   combine(left, right)  commutative to the bit, for lanes do not care which of the two they hold
 //   identity()            what a missing element counts as: combine(x, identity()) has the bits of x
-//   finish(value, n)      what becomes of the last Value, of n elements, before it is rounded
+//   finish(value, n)      what becomes of the last Value, of n elements, before it is rounded; or finish(value, n,
+//                         freedom), of so many degrees of freedom
 //
 // and kernels accumulate in Node<Op> (numeric.cuh), whose `+` is combine. So a new operator is one struct here, an
 // enumerator (sum/operator.h) and its name (sum/instance_cuda.cpp). An operator that takes two launches is two
@@ -91,6 +92,24 @@ struct Norm : SumOfSquares<T> {
 template <typename T>
 struct Root : Sum<T> {
   static __device__ T finish(T sum, int64_t) { return std::sqrt(sum); }
+};
+
+/// Of the differences d from the mean, each a Complex of d * d and d: the sum of squares, corrected for what the mean
+/// was rounded by, and divided by the degrees of freedom. No less than 0, which rounding could make it.
+template <typename T>
+struct Variance : Sum<Complex<T>> {
+  static __device__ Complex<T> finish(Complex<T> sums, int64_t n, double freedom) {
+    const T squares = sums.real - sums.imag * sums.imag / static_cast<T>(n);
+    return {(squares < 0 ? T(0) : squares) / static_cast<T>(freedom), T(0)};
+  }
+};
+
+/// The square root of that.
+template <typename T>
+struct Deviation : Variance<T> {
+  static __device__ Complex<T> finish(Complex<T> sums, int64_t n, double freedom) {
+    return {std::sqrt(Variance<T>::finish(sums, n, freedom).real), T(0)};
+  }
 };
 
 /// The largest element, or a NaN, of any bits, if one is NaN. 0.0 is larger than -0.0.

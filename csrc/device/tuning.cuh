@@ -10,6 +10,8 @@ namespace reduce_ops::sum {
 inline constexpr int kWarpSize = 32;
 inline constexpr int kLoadBytes = 16;  // what one lane loads at once
 inline constexpr int kMaxBoxDims = 8;
+inline constexpr int kMaxInputs = 6;     // operands of a formula: as many as fit into a kernel's arguments, 4 KB
+inline constexpr int kMaxConstants = 8;  // the same
 
 /// How the elements of an output lie, for Family::rows.
 enum class Layout {

@@ -17,6 +17,12 @@ std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef
                                  std::optional<at::ScalarType> dtype, int64_t multiprocessors,
                                  std::optional<int64_t> l2_bytes, const std::string& name);
 
+/// The same of transform_sum, or of another operator of a formula's values.
+std::vector<std::string> transform_kernels(at::TensorList tensors, c10::string_view formula,
+                                           at::OptionalIntArrayRef dims, std::optional<at::ScalarType> dtype,
+                                           int64_t multiprocessors, std::optional<int64_t> l2_bytes,
+                                           const std::string& name);
+
 /// All kernels of exact sums.
 std::vector<std::string> exact_kernels();
 

@@ -20,6 +20,8 @@
 #include "sum/plan_op.h"
 #include "sum/steps.h"
 #include "sum_dtypes.h"
+#include "transform/launch_of.h"
+#include "transform/transform_op.h"
 
 namespace reduce_ops::jit {
 namespace {
@@ -29,6 +31,14 @@ at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& 
 }
 
 std::string text_of(const Name& name) { return name.header + " " + name.expression; }
+
+/// By its name in kOperatorNames.
+sum::Operator operator_of(const char* caller, const std::string& name) {
+  const auto* const found = std::find(std::begin(sum::kOperatorNames), std::end(sum::kOperatorNames), name);
+  TORCH_CHECK(found != std::end(sum::kOperatorNames), caller, ": operator is ", name,
+              "; accepted are kOperatorNames of sum/operator.h");
+  return static_cast<sum::Operator>(found - std::begin(sum::kOperatorNames));
+}
 
 /// A header and an expression, as kernels() gives them.
 Name name_of(const std::string& kernel) {
@@ -59,10 +69,7 @@ std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef
                                  std::optional<int64_t> l2_bytes, const std::string& name) {
   const Gpu gpu = sum::checked_gpu("_kernels", multiprocessors, l2_bytes);
   TORCH_CHECK(self.numel() > 0, "_kernels: self has no elements");
-  const auto* const found = std::find(std::begin(sum::kOperatorNames), std::end(sum::kOperatorNames), name);
-  TORCH_CHECK(found != std::end(sum::kOperatorNames), "_kernels: operator is ", name,
-              "; accepted are kOperatorNames of sum/operator.h");
-  const auto op = static_cast<sum::Operator>(found - std::begin(sum::kOperatorNames));
+  const sum::Operator op = operator_of("_kernels", name);
   std::vector<std::string> names;
   const auto launch = [&names](sum::Launch& l) {
     sum::start(l, [&names](const sum::Instance& instance, const Geometry&, void**) {
@@ -76,6 +83,30 @@ std::vector<std::string> kernels(const at::Tensor& self, at::OptionalIntArrayRef
                    {gpu, empty, [](const at::Tensor&, const at::Tensor&) {}, launch});
   };
   sum::sum(self, {dims, false, dtype, op}, sum_into, empty);
+  return names;
+}
+
+std::vector<std::string> transform_kernels(at::TensorList tensors, c10::string_view formula,
+                                           at::OptionalIntArrayRef dims, std::optional<at::ScalarType> dtype,
+                                           int64_t multiprocessors, std::optional<int64_t> l2_bytes,
+                                           const std::string& name) {
+  const Gpu gpu = sum::checked_gpu("_transform_kernels", multiprocessors, l2_bytes);
+  const sum::Operator op = operator_of("_transform_kernels", name);
+  std::vector<std::string> names;
+  const auto into = [&](const transform::Task& task, at::TensorList inputs, sum::DimSet reduced, at::ScalarType type,
+                        const at::Tensor& result) {
+    const transform::Described described(inputs, reduced);
+    const transform::Task asked{task.formula, op, task.freedom};
+    const bool real = op != sum::Operator::sum;  // also of pairs
+    const at::Tensor to = real ? sum::empty_cpu(result.sizes(), type, result) : result;
+    transform::Launch l = transform::launch_of(asked, described, type, to);
+    l.slots = [] { return nullptr; };
+    transform::start(l, gpu, [&names](const Key&, const std::function<Name()>& kernel, const Geometry&, void**) {
+      names.push_back(text_of(kernel()));
+      return cudaSuccess;
+    });
+  };
+  transform::transform_sum(tensors, {{formula.data(), formula.size()}, dims, false, dtype}, into, sum::empty_cpu);
   return names;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "jit/kernel.h"
 #include "sum/operator.h"
@@ -59,6 +60,9 @@ struct Instance {
   int16_t number[4] = {};  // the other arguments of the template: numbers and truth values
 };
 static_assert(sizeof(Instance) == sizeof(jit::Key));
+
+/// The type that kernels of an operator accumulate in, such as "Node<Norm<float32>>".
+std::string accumulate_name(Operator op, Type accumulate);
 
 /// The header that has the template, and the expression that names the instance, such as
 /// "sum::sum_grid<512, false, sum::Aligned<float32, float32, 8>, sum::InPlace, float32>".

@@ -51,21 +51,21 @@ constexpr std::array kSources = {
 };
 
 /// Of an accumulate type; none for a sum, which accumulates in the type itself.
-constexpr std::array kOperatorTypes = {"",     "Mean", "NanSum", "Count",  "SumOfAbs", "SumOfSquares",
-                                       "Norm", "Root", "Max",    "MaxAbs", "Min",      "MinAbs"};
+constexpr std::array kOperatorTypes = {"",     "Mean", "NanSum", "Count", "SumOfAbs", "SumOfSquares", "Norm",
+                                       "Root", "Max",  "MaxAbs", "Min",   "MinAbs",   "Variance",     "Deviation"};
 static_assert(kOperatorTypes.size() == std::size(kOperatorNames));
-
-std::string accumulate_name(const Instance& i) {
-  const std::string type = name_of(static_cast<Type>(i.accumulate));
-  if (i.op == Operator::sum) return type;
-  return std::string("Node<") + kOperatorTypes[static_cast<size_t>(i.op)] + "<" + type + ">>";
-}
 
 void replace(std::string& text, std::string_view word, std::string_view by) {
   for (size_t at; (at = text.find(word)) != std::string::npos;) text.replace(at, word.size(), by);
 }
 
 }  // namespace
+
+std::string accumulate_name(Operator op, Type accumulate) {
+  const std::string type = name_of(accumulate);
+  if (op == Operator::sum) return type;
+  return std::string("Node<") + kOperatorTypes[static_cast<size_t>(op)] + "<" + type + ">>";
+}
 
 jit::Name name_of(const Instance& i) {
   const Form& form = kTemplates[static_cast<size_t>(i.of)];
@@ -74,7 +74,7 @@ jit::Name name_of(const Instance& i) {
   replace(expression, "$where", i.places ? "sum::Places" : "sum::InPlace");
   replace(expression, "$loads", std::to_string(i.loads));
   replace(expression, "$in", name_of(static_cast<Type>(i.in)));
-  replace(expression, "$acc", accumulate_name(i));
+  replace(expression, "$acc", accumulate_name(i.op, static_cast<Type>(i.accumulate)));
   replace(expression, "$out", name_of(static_cast<Type>(i.out)));
   for (int n = 0; n < 4; ++n) {
     replace(expression, "$" + std::to_string(n), std::to_string(i.number[n]));

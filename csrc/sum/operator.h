@@ -20,9 +20,12 @@ enum class Operator : uint8_t {
   max_abs,
   min,
   min_abs,
+  variance,
+  deviation,
 };
-inline constexpr const char* kOperatorNames[] = {"sum",  "mean", "nansum", "count",   "sum_of_abs", "sum_of_squares",
-                                                 "norm", "root", "max",    "max_abs", "min",        "min_abs"};
+inline constexpr const char* kOperatorNames[] = {
+    "sum",  "mean", "nansum",  "count", "sum_of_abs", "sum_of_squares", "norm",
+    "root", "max",  "max_abs", "min",   "min_abs",    "variance",       "deviation"};
 
 /// Operators by the names that torch.ops.reduce has for them.
 inline constexpr char kSum[] = "sum";
@@ -33,6 +36,8 @@ inline constexpr char kNansum[] = "nansum";
 inline constexpr char kVectorNorm[] = "vector_norm";
 inline constexpr char kAmax[] = "amax";
 inline constexpr char kAmin[] = "amin";
+inline constexpr char kVar[] = "var";
+inline constexpr char kStd[] = "std";
 
 /// Which of them it is, or a part of.
 constexpr const char* name_of(Operator op) {
@@ -47,6 +52,10 @@ constexpr const char* name_of(Operator op) {
       return kAmax;
     case Operator::min:
       return kAmin;
+    case Operator::variance:
+      return kVar;
+    case Operator::deviation:
+      return kStd;
     default:
       return kVectorNorm;
   }

@@ -91,7 +91,7 @@ void sum_to(Operator op, const at::Tensor& tensor, DimSet reduced, const at::Ten
   const int64_t outputs = result.numel();
   const int64_t n = self.numel() / outputs;
   auto* out = static_cast<Out*>(result.mutable_data_ptr());
-  if (outputs == 1 && threads_for(self) == 1) {  // nothing to split: 0.22 us for one element instead of 0.32
+  if (outputs == 1 && threads_for(self.numel()) == 1) {  // nothing to split: 0.22 us for one element instead of 0.32
     Leaf sum;
     Elements elements = elements_of(self, reduced);
     elements.changes.map = map_of(op);

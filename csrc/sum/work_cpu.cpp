@@ -86,15 +86,22 @@ Elements elements_of(const at::Tensor& self, DimSet reduced) {
   return e;
 }
 
-int64_t threads_for(const at::Tensor& self) {
-  return self.numel() <= kGrain || at::in_parallel_region() ? 1 : at::get_num_threads();
+int64_t threads_for(int64_t elements) {
+  return elements <= kGrain || at::in_parallel_region() ? 1 : at::get_num_threads();
 }
 
 Work work_of(const at::Tensor& self, DimSet reduced, int64_t outputs, Grain grain) {
+  return work_of(elements_of(self, reduced), self.numel() / outputs, kept_dims(self, reduced),
+                 threads_for(self.numel()), grain);
+}
+
+Work work_of(const Elements& elements, int64_t n, const c10::SmallVector<Kept, 6>& kept, int64_t threads, Grain grain) {
   Work w;
-  w.elements = elements_of(self, reduced);
-  w.n = self.numel() / outputs;
-  w.outer = kept_dims(self, reduced);
+  w.elements = elements;
+  w.n = n;
+  w.outer = kept;
+  int64_t outputs = 1;
+  for (const Kept& dim : kept) outputs *= dim.size;
   const auto distance = [](const Kept& dim) { return dim.stride == 0 ? INT64_MAX : dim.stride; };  // expanded ones last
   const auto across = std::min_element(w.outer.begin(), w.outer.end(),
                                        [&](const Kept& a, const Kept& b) { return distance(a) < distance(b); });
@@ -102,7 +109,6 @@ Work work_of(const at::Tensor& self, DimSet reduced, int64_t outputs, Grain grai
   w.outer.erase(across);
   w.outer_size = outputs / w.across.size;
 
-  const int64_t threads = threads_for(self);
   const int64_t tasks = threads == 1 ? 1 : kTasksPerThread * threads;
   const int64_t most = std::min(grain.block, w.across.size);
   const int closest = closest_dim(w.elements);

@@ -20,8 +20,8 @@ at::Tensor in_memory_order(const at::Tensor& self, DimSet reduced);
 /// Where the elements of the first output lie.
 Elements elements_of(const at::Tensor& self, DimSet reduced);
 
-/// Threads that self is worth.
-int64_t threads_for(const at::Tensor& self);
+/// Threads that so many elements are worth.
+int64_t threads_for(int64_t elements);
 
 /// A dimension that is not summed over.
 struct Kept {
@@ -62,6 +62,9 @@ struct Task {
 };
 
 Work work_of(const at::Tensor& self, DimSet reduced, int64_t outputs, Grain grain);
+
+/// The same of elements of the first output, n an output, and the dimensions of the outputs, innermost first.
+Work work_of(const Elements& elements, int64_t n, const c10::SmallVector<Kept, 6>& kept, int64_t threads, Grain grain);
 
 /// Calls run(elements, task) for all tasks, on several threads if there is enough to do. elements: those of the first
 /// output of the task.

@@ -1,0 +1,325 @@
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <string>
+
+#include "device/arguments.cuh"
+#include "plan/families.h"
+#include "sum/instance.h"
+#include "transform/transform_kernels.h"
+
+namespace reduce_ops::transform {
+namespace {
+
+using sum::ceil_div;
+using sum::kWarpSize;
+using sum::LetNext;
+using sum::Plan;
+using sum::Strides;
+
+/// As device/operands.cuh has them.
+enum class Access { run, fixed, apart };
+constexpr const char* kAccessNames[] = {"run", "fixed", "apart"};
+
+enum class Kernel { warp, block, small_grid, grid, columns };
+
+/// What a kernel's name is made of.
+struct Instance {
+  Kernel kernel;
+  int threads = 0;  // kThreads of kernels of rows
+  bool batched = false;
+  int vector = 1;
+  int loads = 1;  // or rows at once
+  std::array<Access, kMaxInputs> access{};
+};
+
+/// The largest power of two, up to `most`, of which all are multiples.
+int64_t common_power(int64_t most, std::initializer_list<int64_t> numbers) {
+  int64_t power = most;
+  for (const int64_t x : numbers) power = std::gcd(power, x);
+  return power;
+}
+
+class Launcher {
+ public:
+  Launcher(const Launch& launch, const Gpu& gpu, const Start& start) : l_(launch), gpu_(gpu), start_(start) {}
+
+  cudaError_t run() {
+    const int largest = largest_operand(l_.layout, l_.operands);
+    const bool down = l_.outputs > 1 && are_columns(l_.layout.kept[largest], l_.layout.reduced[largest]);
+    switch (l_.operands) {
+      case 1:
+        return down ? columns<1>(largest) : rows<1>();
+      case 2:
+        return down ? columns<2>(largest) : rows<2>();
+      case 3:
+        return down ? columns<3>(largest) : rows<3>();
+      case 4:
+        return down ? columns<4>(largest) : rows<4>();
+      case 5:
+        return down ? columns<5>(largest) : rows<5>();
+      default:
+        return down ? columns<6>(largest) : rows<6>();
+    }
+  }
+
+ private:
+  int accumulate_size() const { return l_.task.formula.is_pair ? 2 * size_of(l_.type) : size_of(l_.type); }
+
+  /// How neighbours along the innermost dimension of `along` are read.
+  Access access_of(const Strides& along) const {
+    if (along.dims == 1 && along.stride[0] == 1) return Access::run;
+    const bool fixed = std::all_of(along.stride, along.stride + along.dims, [](int64_t s) { return s == 0; });
+    return fixed ? Access::fixed : Access::apart;
+  }
+
+  /// Neighbours that a thread takes at a time, so that runs are read by up to 16 bytes, aligned. first: the dimension
+  /// of `along` from which on strides count; others: the other strides.
+  int vector_of(const Instance& i, const StridesOfEach& along, int first, const StridesOfEach& others) const {
+    int64_t vector = 16;
+    bool any_run = false;
+    for (int k = 0; k < l_.operands; ++k) {
+      if (i.access[k] == Access::apart) return 1;
+      if (i.access[k] == Access::fixed) continue;
+      any_run = true;
+      const int size = size_of(l_.in[k]);
+      const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(l_.data[k]) / size);
+      vector = common_power(std::min<int64_t>(vector, 16 / size), {address});
+      for (int d = first; d < along[k].dims; ++d) vector = std::gcd(vector, along[k].stride[d]);
+      for (int d = 0; d < others[k].dims; ++d) vector = std::gcd(vector, others[k].stride[d]);
+    }
+    return any_run ? static_cast<int>(vector) : 1;
+  }
+
+  template <int kInputs>
+  sum::Zipped<kInputs> zipped(const StridesOfEach& kept) const {
+    sum::Zipped<kInputs> z{};
+    for (int k = 0; k < kInputs; ++k) {
+      z.data[k] = l_.data[k];
+      z.kept[k] = kept[k];
+      z.reduced[k] = l_.layout.reduced[k];
+    }
+    const std::vector<double>& constants = l_.task.formula.constants;
+    for (size_t c = 0; c < constants.size(); ++c) {
+      z.constants.bits[c] = l_.type == Type::float32   ? std::bit_cast<uint32_t>(static_cast<float>(constants[c]))
+                            : l_.type == Type::float64 ? std::bit_cast<uint64_t>(constants[c])
+                                                       : static_cast<uint64_t>(static_cast<int64_t>(constants[c]));
+    }
+    return z;
+  }
+
+  sum::Results results() const {
+    const bool rounded = l_.out != l_.type || l_.task.op != sum::Operator::sum;
+    return {l_.result, l_.n, rounded, l_.task.freedom};
+  }
+
+  // ---- rows
+
+  /// The plan of a sum of elements that are as many bytes as all operands take together, of which each is read
+  /// so: what it says of loads of 16 bytes is then said of `vector` neighbours of each.
+  Plan plan_of_rows(const Instance& i) const {
+    int bytes = 0;
+    for (int k = 0; k < l_.operands; ++k) bytes += i.access[k] == Access::fixed ? 0 : size_of(l_.in[k]);
+    const int total = std::bit_ceil(static_cast<unsigned>(std::max(bytes, 1)));
+    const int a_load = std::clamp(16 / total, 1, i.vector);  // elements of 16 bytes of that sum
+    sum::Problem p{};
+    const auto run = [](int64_t size, int64_t stride) {
+      Strides s{1, size < (int64_t{1} << 31), {}, {}};
+      s.size[0] = sum::Divisor::of(size);
+      s.stride[0] = stride;
+      return s;
+    };
+    p.outputs = l_.outputs;
+    p.n = l_.n;
+    p.reduced = run(l_.n, 1);
+    p.kept = p.columns = p.rows = run(l_.outputs, ceil_div(l_.n, 16) * 16);
+    p.places = run(l_.outputs, 1);
+    p.element_size = 16 / a_load;
+    p.accumulate_size = accumulate_size();
+    p.ordered = true;
+    auto plan = sum::plan_rows(p, gpu_);
+    if (!plan) return {};
+    sum::set_start(p, *plan, gpu_);
+    plan->loads = std::max(1, plan->loads * a_load / i.vector);
+    return *plan;
+  }
+
+  template <int kInputs>
+  cudaError_t rows() {
+    Instance i{};
+    for (int k = 0; k < kInputs; ++k) i.access[k] = access_of(l_.layout.reduced[k]);
+    i.vector = vector_of(i, l_.layout.reduced, 1, l_.layout.kept);
+    const Plan plan = plan_of_rows(i);
+    if (plan.threads == 0) return cudaErrorInvalidConfiguration;
+    i.loads = plan.loads;
+    const sum::Zipped<kInputs> source = zipped<kInputs>(l_.layout.kept);
+    const sum::InPlace where{};
+    const sum::Results to = results();
+    const bool one = l_.outputs == 1;
+    const auto threads = static_cast<unsigned>(plan.threads);
+    void* const slots = plan.segments > 1 ? l_.slots() : nullptr;
+    const auto go = [&](int64_t x, int64_t y, int64_t z, const auto&... arguments) {
+      return go_with(i, x, y, z, dim3(threads), 0, arguments...);
+    };
+    if (plan.width == kWarpSize) {
+      i.kernel = Kernel::warp;
+      i.threads = sum::kWarpThreads;
+      return go(ceil_div(l_.outputs, sum::kWarpThreads / kWarpSize), 1, 1, source, l_.outputs, l_.n, where,
+                plan.prefetching, to);
+    }
+    if (plan.segments == 1 && plan.tiles == 1) {
+      i.kernel = Kernel::block;
+      i.batched = !one;
+      i.threads = one ? plan.threads : plan.threads > 512 ? 1024 : 512;
+      const int64_t x = std::min(l_.outputs, sum::kMaxGridX);
+      return go(x, ceil_div(l_.outputs, sum::kMaxGridX), 1, source, l_.outputs, l_.n, where, plan.prefetching, to);
+    }
+    i.batched = !(one && plan.segments > 1);
+    i.threads = plan.threads;
+    const bool small = plan.tiles == 1 && plan.threads <= 256 && plan.segments > 1 && l_.outputs <= sum::kMaxGridY &&
+                       plan.segments <= sum::most_small_blocks(plan.threads, one);
+    if (small) {
+      i.kernel = Kernel::small_grid;
+      return go(plan.segments, l_.outputs, 1, source, l_.n, slots, where, plan.prefetching, plan.let_next, to);
+    }
+    i.kernel = Kernel::grid;
+    return go(plan.segments, std::min<int64_t>(l_.outputs, sum::kMaxGridY), ceil_div(l_.outputs, sum::kMaxGridY),
+              source, l_.outputs, l_.n, plan.tiles, slots, where, plan.prefetching, plan.let_next, to);
+  }
+
+  // ---- columns
+
+  /// Outputs in the order in which the operand `by` lies in memory: where those of each operand begin, and where the
+  /// results belong.
+  StridesOfEach ordered(int by, Strides& places) const {
+    std::array<Strides, kMaxInputs + 1> merged;
+    const Strides& s = l_.layout.kept[by];
+    std::array<int, sum::kMaxDims> order;
+    std::iota(order.begin(), order.begin() + s.dims, 0);
+    std::stable_sort(order.begin(), order.begin() + s.dims,
+                     [&](int a, int b) { return sum::distance(s.stride[a]) < sum::distance(s.stride[b]); });
+    JointMerger merger(merged.data(), l_.operands + 1);
+    for (int d = 0; d < s.dims; ++d) {
+      merger.add(s.size[order[d]].value, [&](int k) {
+        return k < l_.operands ? l_.layout.kept[k].stride[order[d]] : sum::count(s, 0, order[d]);
+      });
+    }
+    merger.finish();
+    places = merged[l_.operands];
+    StridesOfEach kept;
+    std::copy_n(merged.begin(), kMaxInputs, kept.begin());
+    return kept;
+  }
+
+  template <int kInputs>
+  cudaError_t columns(int largest) {
+    sum::ZippedColumns c{};
+    const StridesOfEach kept = ordered(largest, c.places);
+    Instance i{Kernel::columns};
+    for (int k = 0; k < kInputs; ++k) {
+      const int64_t stride = kept[k].stride[0];
+      i.access[k] = stride == 1 ? Access::run : stride == 0 ? Access::fixed : Access::apart;
+    }
+    i.vector = vector_of(i, kept, 1, l_.layout.reduced);
+    i.vector = static_cast<int>(std::gcd<int64_t, int64_t>(i.vector, kept[0].size[0].value));
+    i.vector = std::min(i.vector, std::max(1, 16 / accumulate_size()));
+    i.loads = kInputs <= 2 ? 8 : kInputs <= 4 ? 4 : 2;
+
+    const int64_t side_by_side = l_.outputs / i.vector;
+    const int width =
+        static_cast<int>(std::min<int64_t>(std::bit_ceil(static_cast<uint64_t>(side_by_side)), kWarpSize));
+    constexpr int kThreads = 256;
+    const int parts = kThreads / width;
+    const int64_t blocks = ceil_div(side_by_side, width);
+    // As many segments as keep the GPU busy, of an aligned power of two of rows each.
+    const int64_t wanted = std::max<int64_t>(1, 4 * gpu_.multiprocessors / blocks);
+    const int64_t a_batch = int64_t{parts} * i.loads;
+    const auto segments = [&](int64_t batches) { return ceil_div(l_.n, a_batch * batches); };
+    int64_t batches = 1;
+    const int64_t most = std::min<int64_t>(sum::max_slots(accumulate_size()) / l_.outputs, 1024);
+    while (segments(batches) > 1 && (segments(batches) > wanted || segments(batches) > most)) batches *= 2;
+    if (batches >= int64_t{1} << sum::kMaxCounterLevels) return cudaErrorInvalidConfiguration;
+    c.results = results();
+    c.columns = l_.outputs;
+    c.n = l_.n;
+    c.batches = static_cast<int>(batches);
+    c.slots = segments(batches) > 1 ? l_.slots() : nullptr;
+    c.let_next = LetNext::at_end;
+    const int a_part = static_cast<int>(2 * ceil_div(segments(batches), parts));
+    const int levels = std::bit_width(static_cast<unsigned>(std::max<int64_t>(batches, a_part)));
+    const size_t bytes = size_t(levels) * kThreads * i.vector * accumulate_size();
+    return go_with(i, blocks, segments(batches), 1, dim3(width, parts), bytes, zipped<kInputs>(kept), c);
+  }
+
+  // ---- all of them
+
+  std::string name_of(const Instance& i) const {
+    const std::string type = reduce_ops::name_of(l_.type);
+    const Type wraps = l_.type == Type::int64 ? Type::uint64 : l_.type;
+    const bool is_sum = l_.task.op == sum::Operator::sum;
+    const Type of_pair = l_.type == Type::float32 ? Type::complex64 : Type::complex128;
+    const std::string accumulate =
+        is_sum && l_.task.formula.is_pair ? reduce_ops::name_of(of_pair) : sum::accumulate_name(l_.task.op, wraps);
+    const std::string out = reduce_ops::name_of(l_.out == Type::int64 ? Type::uint64 : l_.out);
+    std::string operands;
+    for (int k = 0; k < l_.operands; ++k) {
+      operands += std::string(", sum::Operand<") + reduce_ops::name_of(l_.in[k]) +
+                  ", sum::Access::" + kAccessNames[static_cast<int>(i.access[k])] + ">";
+    }
+    const std::string formula = l_.task.formula.type() + ", " + type + ", " + accumulate + ", " +
+                                std::to_string(i.vector) + ", " + std::to_string(i.loads);
+    if (i.kernel == Kernel::columns) return "sum::sum_zipped_columns<" + formula + ", " + out + operands + ">";
+    constexpr const char* kNames[] = {"sum_warp", "sum_block", "sum_small_grid", "sum_grid"};
+    const std::string batched = i.kernel == Kernel::warp ? "" : i.batched ? ", true" : ", false";
+    return std::string("sum::") + kNames[static_cast<int>(i.kernel)] + "<" + std::to_string(i.threads) + batched +
+           ", sum::ZippedRows<" + formula + operands + ">, sum::InPlace, " + out + ">";
+  }
+
+  /// All that the name is made of, in 128 bits.
+  jit::Key key_of(const Instance& i) const {
+    jit::Key key{static_cast<uint64_t>(l_.task.formula.id), 0};
+    int used = 0;
+    const auto add = [&](uint64_t& word, int value, int bits) {
+      word |= static_cast<uint64_t>(value) << used;
+      used += bits;
+    };
+    for (int k = 0; k < l_.operands; ++k) {
+      add(key[1], static_cast<int>(l_.in[k]), 5);
+      add(key[1], static_cast<int>(i.access[k]), 2);
+    }
+    used = 42;
+    add(key[1], static_cast<int>(l_.type), 5);
+    add(key[1], static_cast<int>(l_.out), 5);
+    add(key[1], static_cast<int>(l_.task.op), 5);
+    add(key[1], i.batched, 1);
+    used = 32;
+    add(key[0], l_.operands, 3);
+    add(key[0], static_cast<int>(i.kernel), 3);
+    add(key[0], std::bit_width(static_cast<unsigned>(i.threads)), 4);
+    add(key[0], i.vector, 5);
+    add(key[0], i.loads, 5);
+    return key;
+  }
+
+  template <typename... Arguments>
+  cudaError_t go_with(const Instance& i, int64_t x, int64_t y, int64_t z, dim3 block, size_t bytes,
+                      const Arguments&... arguments) const {
+    if (x > sum::kMaxGridX || y > sum::kMaxGridY || z > sum::kMaxGridY) return cudaErrorInvalidConfiguration;
+    const dim3 grid(static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z));
+    void* pointers[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+    return start_(
+        key_of(i), [&] { return jit::Name{"device/operands.cuh", name_of(i)}; }, {grid, block, bytes}, pointers);
+  }
+
+  const Launch& l_;
+  const Gpu& gpu_;
+  const Start& start_;
+};
+
+}  // namespace
+
+cudaError_t start(const Launch& launch, const Gpu& gpu, const Start& start) {
+  return Launcher(launch, gpu, start).run();
+}
+
+}  // namespace reduce_ops::transform

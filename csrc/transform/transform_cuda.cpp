@@ -1,0 +1,36 @@
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "gpu.h"
+#include "sum/slots_cuda.h"
+#include "transform/launch_of.h"
+#include "transform/transform_op.h"
+
+namespace reduce_ops::transform {
+
+/// TransformInto for a GPU, in one launch.
+void transform_cuda(const Task& task, at::TensorList tensors, sum::DimSet reduced, at::ScalarType type,
+                    const at::Tensor& result) {
+  const c10::cuda::CUDAGuard guard(result.device());
+  const auto stream = c10::cuda::getCurrentCUDAStream();
+  const Described described(tensors, reduced);
+  c10::DataPtr slots;
+  Launch l = launch_of(task, described, type, result);
+  l.slots = [&] {
+    slots = sum::slots_for(stream);
+    return slots.get();
+  };
+  static auto* const table = new jit::Table(/*waits=*/true);
+  const cudaError_t error =
+      start(l, current_gpu(),
+            [&](const jit::Key& key, const std::function<jit::Name()>& name, const jit::Geometry& geometry,
+                void** arguments) {
+              return jit::launch(table->get(key, name), geometry, {sum::kCounterBytes}, stream, arguments);
+            });
+  TORCH_CHECK(error != cudaErrorInvalidConfiguration, sum::name_of(task.op), ": there are ", l.n,
+              " elements for each of ", l.outputs, " results, more than one launch covers");
+  C10_CUDA_CHECK(error);
+}
+
+}  // namespace reduce_ops::transform
