@@ -136,7 +136,7 @@ TORCH_LIBRARY(reduce, m) {
 TORCH_LIBRARY_IMPL(reduce, CPU, m) {
   ladder::register_rungs<ladder::Backend<ladder::run_pass_cpu>>(m);
   sum::register_operators<sum::Backend<sum::sum_cpu, sum::empty_cpu>::Kernel>(m);
-  transform::register_backend<transform::transform_cpu, sum::sum_cpu, sum::empty_cpu>(m);
+  transform::register_backend<transform::transform_cpu, sum::sum_cpu, sum::empty_cpu, nullptr>(m);
   exact::register_overloads<exact::Ops<exact::exact_cpu, exact::round_cpu, sum::empty_cpu>>(m);
   m.impl("_read", &read_cpu);
 }

@@ -18,7 +18,7 @@ namespace reduce_ops {
 TORCH_LIBRARY_IMPL(reduce, CUDA, m) {
   ladder::register_rungs<ladder::Backend<ladder::run_pass_cuda>>(m);
   sum::register_operators<sum::Backend<sum::sum_cuda, sum::empty_cuda>::Kernel>(m);
-  transform::register_backend<transform::transform_cuda, sum::sum_cuda, sum::empty_cuda>(m);
+  transform::register_backend<transform::transform_cuda, sum::sum_cuda, sum::empty_cuda, transform::variance_cuda>(m);
   exact::register_overloads<exact::Ops<exact::exact_cuda, exact::round_cuda, sum::empty_cuda>>(m);
   m.impl("_sum_as_on", &sum::sum_as_on);
   m.impl("_sum_with_plan", &sum::sum_with_plan);

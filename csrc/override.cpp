@@ -14,11 +14,15 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "dispatch.h"
 #include "sum/overloads.h"
 #include "sum_dtypes.h"
+#include "transform/calls.h"
+#include "transform/products.h"
 
 namespace reduce_ops {
 namespace {
@@ -139,8 +143,108 @@ void override_norm(torch::Library& m) {
   m.impl("norm.dtype_out", TORCH_FN(norm_dims_dtype_out));
 }
 
-/// What can be overridden, by PyTorch's name.
-const std::pair<const char*, void (*)(torch::Library&)> kOverrides[] = {
+// ---- dot products
+
+/// As torch.dot takes them: two vectors of as many elements and one dtype.
+void check_vectors(const char* name, const at::Tensor& x, const at::Tensor& y) {
+  TORCH_CHECK(x.dim() == 1 && y.dim() == 1, name, ": tensors have ", x.dim(), " and ", y.dim(),
+              " dimensions; accepted are vectors");
+  TORCH_CHECK(x.scalar_type() == y.scalar_type(), name, ": tensors are ", x.scalar_type(), " and ", y.scalar_type(),
+              "; accepted are two of one dtype");
+  TORCH_CHECK(x.numel() == y.numel(), name, ": tensors have ", x.numel(), " and ", y.numel(),
+              " elements; accepted are two of one size");
+}
+
+at::Tensor dot_of(Keys keys, const at::Tensor& x, const at::Tensor& y, bool conjugates) {
+  const transform::Products products(x, y, conjugates);
+  const Dtype dtype = x.is_complex() ? Dtype() : Dtype(x.scalar_type());
+  return converted(transform::transform_sum_handle().redispatch(keys, products.operands, products.formula, std::nullopt,
+                                                                false, dtype),
+                   x.scalar_type());
+}
+at::Tensor dot(Keys keys, const at::Tensor& x, const at::Tensor& y) {
+  check_vectors("dot", x, y);
+  return dot_of(keys, x, y, false);
+}
+at::Tensor vdot(Keys keys, const at::Tensor& x, const at::Tensor& y) {
+  check_vectors("vdot", x, y);
+  return dot_of(keys, x, y, true);
+}
+at::Tensor& dot_out(Keys keys, const at::Tensor& x, const at::Tensor& y, at::Tensor& out) {
+  return copied(dot(keys, x, y), out);
+}
+at::Tensor& vdot_out(Keys keys, const at::Tensor& x, const at::Tensor& y, at::Tensor& out) {
+  return copied(vdot(keys, x, y), out);
+}
+
+void override_dot(torch::Library& m) {
+  m.impl("dot", TORCH_FN(dot));
+  m.impl("dot.out", TORCH_FN(dot_out));
+}
+void override_vdot(torch::Library& m) {
+  m.impl("vdot", TORCH_FN(vdot));
+  m.impl("vdot.out", TORCH_FN(vdot_out));
+}
+
+/// Of what PyTorch has no kernels for, only other operators with derivatives of their own: ours, from the top.
+at::Tensor vecdot(const at::Tensor& x, const at::Tensor& y, int64_t dim) {
+  static const auto op =
+      find_operator<at::Tensor(const at::Tensor&, const at::Tensor&, std::optional<int64_t>)>("vecdot");
+  return converted(op.call(x, y, dim), x.scalar_type());
+}
+at::Tensor& vecdot_out(const at::Tensor& x, const at::Tensor& y, int64_t dim, at::Tensor& out) {
+  return copied(vecdot(x, y, dim), out);
+}
+
+void override_vecdot(torch::Library& m) {
+  m.impl("linalg_vecdot", TORCH_FN(vecdot));
+  m.impl("linalg_vecdot.out", TORCH_FN(vecdot_out));
+}
+
+// ---- variances
+
+using transform::Correction;
+using Pair = std::tuple<at::Tensor, at::Tensor>;
+
+template <bool kRoot>
+struct Moments {
+  static Pair both(Keys keys, const at::Tensor& self, Dims dims, const Correction& correction, bool keepdim) {
+    if (at::isFloatingType(self.scalar_type())) {
+      return transform::var_mean_handle().redispatch(keys, self, dims, correction, keepdim, kRoot);
+    }
+    // Of complex numbers two of these; of integers an error.
+    static const auto op =
+        find_operator<Pair(const at::Tensor&, Dims, const Correction&, bool)>(kRoot ? "std_mean" : "var_mean");
+    return op.call(self, dims, correction, keepdim);
+  }
+  static at::Tensor one(Keys keys, const at::Tensor& self, Dims dims, const Correction& correction, bool keepdim) {
+    return std::get<0>(both(keys, self, dims, correction, keepdim));
+  }
+  static at::Tensor& out(Keys keys, const at::Tensor& self, Dims dims, const Correction& correction, bool keepdim,
+                         at::Tensor& out) {
+    return copied(one(keys, self, dims, correction, keepdim), out);
+  }
+};
+
+template <bool kRoot>
+void override_moment(torch::Library& m) {
+  const std::string name = kRoot ? sum::kStd : sum::kVar;
+  m.impl((name + ".correction").c_str(), TORCH_FN(Moments<kRoot>::one));
+  m.impl((name + ".correction_out").c_str(), TORCH_FN(Moments<kRoot>::out));
+}
+template <bool kRoot>
+void override_moments(torch::Library& m) {
+  const std::string name = kRoot ? sum::kStd : sum::kVar;
+  m.impl((name + "_mean.correction").c_str(), TORCH_FN(Moments<kRoot>::both));
+}
+
+/// What can be overridden, by PyTorch's name, and whether also above its derivatives.
+struct Overridden {
+  const char* name;
+  void (*into)(torch::Library&);
+  bool is_composite = false;
+};
+const Overridden kOverrides[] = {
     {"sum", override_sum<sum::kSum>},
     {"mean", override_sum<sum::kMean>},
     {"nansum", override_nansum},
@@ -148,6 +252,13 @@ const std::pair<const char*, void (*)(torch::Library&)> kOverrides[] = {
     {"norm", override_norm},
     {"amax", override_extreme<sum::kAmax>},
     {"amin", override_extreme<sum::kAmin>},
+    {"dot", override_dot},
+    {"vdot", override_vdot},
+    {"linalg_vecdot", override_vecdot, true},
+    {"var", override_moment<false>},
+    {"std", override_moment<true>},
+    {"var_mean", override_moments<false>},
+    {"std_mean", override_moments<true>},
 };
 
 /// What is registered while the override is on; its end takes everything back.
@@ -157,9 +268,10 @@ std::unique_ptr<torch::Library> registered_for(c10::DispatchKey key, const std::
   auto library = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
   for (const std::string& name : operators) {
     const auto* const found = std::find_if(std::begin(kOverrides), std::end(kOverrides),
-                                           [&](const auto& entry) { return name == entry.first; });
+                                           [&](const auto& entry) { return name == entry.name; });
     TORCH_CHECK(found != std::end(kOverrides), "_override_aten: operators has ", name, ", which is none");
-    found->second(*library);
+    const bool above = key == c10::DispatchKey::AutogradCPU || key == c10::DispatchKey::AutogradCUDA;
+    if (!above || found->is_composite) found->into(*library);
   }
   return library;
 }
@@ -181,8 +293,11 @@ void override_aten(const std::vector<std::string>& operators) {
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
   const auto sum = c10::Dispatcher::singleton().findSchemaOrThrow("reduce::sum", "dim_IntList");
   Registrations made;
-  for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA}) {
-    if (sum.hasKernelForDispatchKey(key)) made.push_back(registered_for(key, operators));
+  for (const auto& [key, above] : {std::pair{c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU},
+                                   std::pair{c10::DispatchKey::CUDA, c10::DispatchKey::AutogradCUDA}}) {
+    if (!sum.hasKernelForDispatchKey(key)) continue;
+    made.push_back(registered_for(key, operators));
+    made.push_back(registered_for(above, operators));
   }
   registrations = std::move(made);
 }

@@ -1,4 +1,4 @@
-"""``override_aten``: a whole model whose sums, means, norms and extremes have the bits of this package's operators."""
+"""``override_aten``: a whole model whose sums, means, norms and the like have the bits of this package's operators."""
 
 import sys
 import threading
@@ -20,7 +20,10 @@ _owner: object = None  # who overrides at the moment: a context, or the switch
 _pass_before: Any = None  # what Inductor's hook was
 
 
-OPERATORS = ("sum", "mean", "nansum", "linalg_vector_norm", "norm", "amax", "amin")
+OPERATORS = (
+    *("sum", "mean", "nansum", "linalg_vector_norm", "norm", "amax", "amin", "dot", "vdot", "linalg_vecdot"),
+    *("var", "std", "var_mean", "std_mean"),
+)
 """What can be overridden, by the names that PyTorch has for its operators."""
 
 
@@ -42,16 +45,22 @@ class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
     ``norm``                ``aten::norm``, which C++ code and PyTorch's own derivatives call
     ``nansum``              ``torch.nansum``
     ``amax``, ``amin``      ``torch.amax``, ``torch.amin``
+    ``dot``, ``vdot``       ``torch.dot``, ``torch.vdot``, ``torch.inner`` of two vectors, and gradients of these
+    ``linalg_vecdot``       ``torch.linalg.vecdot``
+    ``var``, ``std``,       ``torch.var`` and so on
+    ``var_mean``,
+    ``std_mean``
     ======================  ================================================================================
 
     Under ``torch.compile``, Inductor hands over what it has of these, also what an operator was decomposed into (the
-    sum of a softmax, say), at the price that it is no longer fused with what surrounds it. Norms and ``nansum`` it
-    decomposes: there the sums are ours if ``sum`` is overridden, and squares, absolute values and roots are Inductor's.
+    sum of a softmax, say), at the price that it is no longer fused with what surrounds it. Norms, ``nansum``,
+    dot products and variances it decomposes: there the sums are ours if ``sum`` is overridden, and what is done to each
+    element before, and to the sums afterwards, is Inductor's.
     Results have the same bits on every device, in every run and at any strides, as long as the reduced values have.
 
     It does **not** cover what other kernels add: matrix products, convolutions and attention (cuBLAS, cuDNN,
     FlashAttention, oneDNN); in eager mode ``cross_entropy``, ``nll_loss`` and the multi-margin losses with
-    ``reduction="sum"`` or ``"mean"`` (sum what ``reduction="none"`` gives instead), variances, softmax and norms of
+    ``reduction="sum"`` or ``"mean"`` (sum what ``reduction="none"`` gives instead), softmax and norms of
     lists of tensors (``torch._foreach_norm``); ``max`` and ``min``; batch, layer and group normalization, ``cumsum``,
     ``prod``, ``index_add``, ``scatter_add`` and embedding gradients, ``einsum``, sparse and nested tensors, sums across
     processes, and the gradients that are accumulated where a tensor was used more than once. Of those that differ from

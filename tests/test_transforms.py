@@ -465,6 +465,41 @@ def test_meta_and_opcheck(device: torch.device) -> None:
     torch.library.opcheck(R._var_mean.default, (x, [0], 1.0, True, True))
 
 
+def test_override(device: torch.device) -> None:
+    for dtype in (torch.float32, torch.bfloat16, torch.complex64, torch.int32):
+        x, y = (random_values(5000, dtype, seed).to(device) for seed in (1, 2))
+        calls = {
+            "dot": lambda a, b: torch.dot(a, b),
+            "vdot": lambda a, b: torch.vdot(a, b),
+            "linalg_vecdot": lambda a, b: torch.linalg.vecdot(a.view(50, 100), b.view(50, 100), dim=0),
+        }
+        for name, call in calls.items():
+            conjugate = x.conj() if name == "dot" else x  # which vecdot conjugates once more
+            a, b = (x.view(50, 100), y.view(50, 100)) if name == "linalg_vecdot" else (conjugate, y)
+            expected = vecdot(a, b, 0).to(dtype)
+            with reduce_ops.override_aten(name):
+                assert_same_bits(call(x, y), expected, (name, dtype))
+        if not dtype.is_floating_point and not dtype.is_complex:
+            continue
+        matrix = x.view(50, 100)
+        for name, ours in (("var", var), ("std", std), ("var_mean", var_mean), ("std_mean", std_mean)):
+            with reduce_ops.override_aten(name):
+                results = getattr(torch, name)(matrix, 1, correction=0), getattr(torch, name)(x)
+            for result, expected in zip(results, (ours(matrix, 1, correction=0), ours(x)), strict=True):
+                pairs = zip(result, expected, strict=True) if "mean" in name else ((result, expected),)
+                for one, other in pairs:
+                    assert_same_bits(one, other, (name, dtype))
+    a, b = (t.float().requires_grad_() for t in (x, y))
+    with reduce_ops.override_aten("linalg_vecdot", "dot", "var"):
+        loss = torch.linalg.vecdot(a, b) + torch.dot(a, b) + torch.var(a)
+        assert_same_bits(loss.detach(), (vecdot(a, b) + vecdot(a, b) + var(a)).detach())
+    mine = torch.autograd.grad(loss, (a, b))
+    theirs = torch.autograd.grad(torch.linalg.vecdot(a, b) + torch.dot(a, b) + torch.var(a), (a, b))
+    torch.testing.assert_close(mine, theirs)
+    with reduce_ops.override_aten("dot"), pytest.raises(RuntimeError, match="accepted are two of one size"):
+        torch.dot(a, b[1:])
+
+
 @needs_a_compiler
 def test_compile(device: torch.device) -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:

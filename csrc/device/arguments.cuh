@@ -161,6 +161,16 @@ struct Zipped {
   Constants constants;
 };
 
+/// What a launch of rows that stay in registers works on.
+struct ResidentRows {
+  const void* data;
+  void* means;
+  Results results;
+  int64_t rows;
+  int n;
+  Strides kept;
+};
+
 /// What else a launch of their columns works on.
 struct ZippedColumns {
   Results results;

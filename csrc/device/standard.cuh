@@ -37,6 +37,7 @@ using ::uint64_t;
 template <typename T, T kValue>
 struct integral_constant {
   static constexpr T value = kValue;
+  constexpr operator T() const { return kValue; }
 };
 
 template <typename A, typename B>

@@ -18,6 +18,7 @@
 #include "sum/overloads.h"
 #include "sum_dtypes.h"
 #include "transform/calls.h"
+#include "transform/products.h"
 
 namespace reduce_ops::transform {
 namespace {
@@ -42,11 +43,6 @@ at::Tensor& transform_sum_out(at::TensorList tensors, c10::string_view formula, 
 
 // ---- dot products
 
-/// The components of a complex tensor, along one more dimension, and whether the imaginary ones are to be negated.
-std::pair<at::Tensor, bool> components(const at::Tensor& x) {
-  return {at::view_as_real(x.is_conj() ? x.conj() : x), x.is_conj()};
-}
-
 at::Tensor vecdot(const at::Tensor& x, const at::Tensor& y, std::optional<int64_t> dim) {
   TORCH_CHECK(x.scalar_type() == y.scalar_type(), "vecdot: x is ", x.scalar_type(), " and y is ", y.scalar_type(),
               "; accepted are two of one dtype");
@@ -68,17 +64,9 @@ at::Tensor vecdot(const at::Tensor& x, const at::Tensor& y, std::optional<int64_
     TORCH_SYM_CHECK(size(x).sym_eq(size(y)), "vecdot: x and y have ", size(x), " and ", size(y), " elements along dim ",
                     *dim, "; accepted are as many of both");
   }
-  if (!x.is_complex()) return transform_sum_handle().call(std::vector{x, y}, "x0 x1 mul", dims, false, std::nullopt);
-  const auto [a, negates_a] = components(x);
-  const auto [b, negates_b] = components(y);
-  const std::string a_imag = negates_a ? "x1 neg" : "x1";
-  const std::string b_imag = negates_b ? "x3 neg" : "x3";
-  const std::string real = "x0 x2 mul " + a_imag + " " + b_imag + " mul add";  // of conj(x) * y
-  const std::string imag = "x0 " + b_imag + " mul " + a_imag + " x2 mul sub";
-  const at::Tensor dot =
-      transform_sum_handle().call(std::vector{a.select(-1, 0), a.select(-1, 1), b.select(-1, 0), b.select(-1, 1)},
-                                  real + " " + imag + " pair", dims, false, std::nullopt);
-  return dot.to(x.scalar_type());
+  const Products products(x, y, /*conjugates=*/true);
+  return converted(transform_sum_handle().call(products.operands, products.formula, dims, false, std::nullopt),
+                   products.dtype);
 }
 
 at::Tensor& vecdot_out(const at::Tensor& x, const at::Tensor& y, std::optional<int64_t> dim, at::Tensor& out) {
@@ -95,7 +83,7 @@ Pair moments(const char* name, const at::Tensor& self, Dims dims, const Correcti
   TORCH_CHECK(self.is_complex() || at::isFloatingType(self.scalar_type()), name, ": self is ", self.scalar_type(),
               "; accepted are floating point and complex dtypes");
   if (!self.is_complex()) return var_mean_handle().call(self, dims, correction, keepdim, root);
-  const auto [parts, negates] = components(self);
+  const auto [parts, negates] = components_of(self);
   // Dimensions of self, not of its parts, which have one more.
   const auto reduced = sum::reduced_dims(self, dims);
   at::DimVector of_parts;

@@ -18,10 +18,10 @@ using sum::Plan;
 using sum::Strides;
 
 /// As device/operands.cuh has them.
-enum class Access { run, fixed, apart };
-constexpr const char* kAccessNames[] = {"run", "fixed", "apart"};
+enum class Access { run, pieces, fixed, shared, apart };
+constexpr const char* kAccessNames[] = {"run", "pieces", "fixed", "shared", "apart"};
 
-enum class Kernel { warp, block, small_grid, grid, columns };
+enum class Kernel { short_rows, warp, block, small_grid, grid, columns };
 
 /// What a kernel's name is made of.
 struct Instance {
@@ -32,13 +32,6 @@ struct Instance {
   int loads = 1;  // or rows at once
   std::array<Access, kMaxInputs> access{};
 };
-
-/// The largest power of two, up to `most`, of which all are multiples.
-int64_t common_power(int64_t most, std::initializer_list<int64_t> numbers) {
-  int64_t power = most;
-  for (const int64_t x : numbers) power = std::gcd(power, x);
-  return power;
-}
 
 class Launcher {
  public:
@@ -66,29 +59,38 @@ class Launcher {
  private:
   int accumulate_size() const { return l_.task.formula.is_pair ? 2 * size_of(l_.type) : size_of(l_.type); }
 
-  /// How neighbours along the innermost dimension of `along` are read.
-  Access access_of(const Strides& along) const {
-    if (along.dims == 1 && along.stride[0] == 1) return Access::run;
+  /// How neighbours along the innermost dimension of `along` are read, if a thread can take several.
+  static Access access_of(const Strides& along) {
+    const bool one = along.dims == 1;
+    if (along.stride[0] == 1) return one ? Access::run : Access::pieces;
     const bool fixed = std::all_of(along.stride, along.stride + along.dims, [](int64_t s) { return s == 0; });
-    return fixed ? Access::fixed : Access::apart;
+    return fixed ? Access::fixed : along.stride[0] == 0 ? Access::shared : Access::apart;
   }
 
-  /// Neighbours that a thread takes at a time, so that runs are read by up to 16 bytes, aligned. first: the dimension
-  /// of `along` from which on strides count; others: the other strides.
-  int vector_of(const Instance& i, const StridesOfEach& along, int first, const StridesOfEach& others) const {
+  /// Neighbours that a thread takes at a time, so that up to 16 bytes of each operand are loaded together; the
+  /// operands' strides along which they are neighbours, and the others.
+  int vector_of(const Instance& i, const StridesOfEach& along, const StridesOfEach& others) const {
     int64_t vector = 16;
-    bool any_run = false;
+    bool any = false;  // that is loaded so
     for (int k = 0; k < l_.operands; ++k) {
       if (i.access[k] == Access::apart) return 1;
-      if (i.access[k] == Access::fixed) continue;
-      any_run = true;
+      if (along[k].dims > 1) vector = std::gcd(vector, along[k].size[0].value);  // none beyond a turn
+      if (i.access[k] == Access::fixed || i.access[k] == Access::shared) continue;
+      any = true;
       const int size = size_of(l_.in[k]);
-      const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(l_.data[k]) / size);
-      vector = common_power(std::min<int64_t>(vector, 16 / size), {address});
-      for (int d = first; d < along[k].dims; ++d) vector = std::gcd(vector, along[k].stride[d]);
+      vector = std::gcd(std::min<int64_t>(vector, 16 / size),
+                        static_cast<int64_t>(reinterpret_cast<uintptr_t>(l_.data[k]) / size));
+      for (int d = 1; d < along[k].dims; ++d) vector = std::gcd(vector, along[k].stride[d]);
       for (int d = 0; d < others[k].dims; ++d) vector = std::gcd(vector, others[k].stride[d]);
     }
-    return any_run ? static_cast<int>(vector) : 1;
+    return any ? static_cast<int>(vector) : 1;
+  }
+
+  /// Of neighbours that are taken one by one, those in pieces or shared are as any that are apart: fewer kernels.
+  static void settle(Instance& i) {
+    for (Access& access : i.access) {
+      if (i.vector == 1 && (access == Access::pieces || access == Access::shared)) access = Access::apart;
+    }
   }
 
   template <int kInputs>
@@ -121,7 +123,10 @@ class Launcher {
     int bytes = 0;
     for (int k = 0; k < l_.operands; ++k) bytes += i.access[k] == Access::fixed ? 0 : size_of(l_.in[k]);
     const int total = std::bit_ceil(static_cast<unsigned>(std::max(bytes, 1)));
-    const int a_load = std::clamp(16 / total, 1, i.vector);  // elements of 16 bytes of that sum
+    // Elements of 16 bytes of that sum. Of neighbours that are taken one by one, two, as loads are small, unless that
+    // leaves too few blocks: 2^16 + 1 products 1.7 us, by two 2.1; 2^22 + 1 10.8 and 9.8 (H200).
+    const bool few = l_.outputs == 1 && l_.n <= int64_t{1} << 20;
+    const int a_load = i.vector == 1 ? (few ? 1 : 2) : std::clamp(16 / total, 1, i.vector);
     sum::Problem p{};
     const auto run = [](int64_t size, int64_t stride) {
       Strides s{1, size < (int64_t{1} << 31), {}, {}};
@@ -141,14 +146,43 @@ class Launcher {
     if (!plan) return {};
     sum::set_start(p, *plan, gpu_);
     plan->loads = std::max(1, plan->loads * a_load / i.vector);
+    use_fewer_threads(i, *plan);
     return *plan;
+  }
+
+  /// Of many rows that a block takes at once, a lane has two loads in flight for each operand, or four, before there
+  /// are more warps: (65536, 1024) float32 products 117 us, with one load 133 (H200).
+  void use_fewer_threads(const Instance& i, Plan& plan) const {
+    const bool at_once = plan.segments == 1 && plan.tiles == 1;
+    if (!at_once || i.vector == 1 || l_.outputs == 1 || l_.outputs < gpu_.multiprocessors) return;
+    const int64_t groups = ceil_div(l_.n, i.vector);
+    const int most = l_.operands <= 2 ? 4 : 2;
+    const auto warps_of = [&](int loads) { return ceil_div(groups, int64_t{kWarpSize} * loads); };
+    for (const int loads : {most / 2, most}) {
+      if (warps_of(loads) > 1) continue;
+      plan.loads = loads;
+      plan.width = kWarpSize;
+      plan.threads = sum::kWarpThreads;
+      return;
+    }
+    for (const int loads : {most / 2, most}) {
+      if (warps_of(loads) > 16) continue;
+      plan.loads = loads;
+      plan.width = 0;
+      plan.threads = static_cast<int>(warps_of(loads)) * kWarpSize;
+      return;
+    }
   }
 
   template <int kInputs>
   cudaError_t rows() {
     Instance i{};
     for (int k = 0; k < kInputs; ++k) i.access[k] = access_of(l_.layout.reduced[k]);
-    i.vector = vector_of(i, l_.layout.reduced, 1, l_.layout.kept);
+    i.vector = vector_of(i, l_.layout.reduced, l_.layout.kept);
+    settle(i);
+    // Of few rows each has a warp: (128, 128) 1.5 us, by fours 1.9 (H200).
+    const bool many = l_.outputs >= int64_t{16} * gpu_.multiprocessors;
+    if (many && l_.n <= kWarpSize * i.vector) return short_rows<kInputs>(i);
     const Plan plan = plan_of_rows(i);
     if (plan.threads == 0) return cudaErrorInvalidConfiguration;
     i.loads = plan.loads;
@@ -187,7 +221,26 @@ class Launcher {
               source, l_.outputs, l_.n, plan.tiles, slots, where, plan.prefetching, plan.let_next, to);
   }
 
+  template <int kInputs>
+  cudaError_t short_rows(Instance& i) {
+    i.kernel = Kernel::short_rows;
+    i.threads = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(ceil_div(l_.n, i.vector))));  // lanes a row
+    i.loads = kInputs <= 2 ? 4 : 2;
+    constexpr int kThreads = 256;
+    const int64_t a_block = int64_t{kThreads} / i.threads * i.loads;
+    return go_with(i, ceil_div(l_.outputs, a_block), 1, 1, dim3(kThreads), 0, zipped<kInputs>(l_.layout.kept),
+                   l_.outputs, static_cast<int>(l_.n), results());
+  }
+
   // ---- columns
+
+  /// How the rows of columns are shared: by parts of a block, in batches, and by segments, a block each.
+  struct Split {
+    int parts;
+    int64_t batches;
+    int64_t segments;
+    size_t bytes;  // of shared memory
+  };
 
   /// Outputs in the order in which the operand `by` lies in memory: where those of each operand begin, and where the
   /// results belong.
@@ -216,39 +269,45 @@ class Launcher {
     sum::ZippedColumns c{};
     const StridesOfEach kept = ordered(largest, c.places);
     Instance i{Kernel::columns};
-    for (int k = 0; k < kInputs; ++k) {
+    for (int k = 0; k < kInputs; ++k) {  // all by strides: only whether neighbours lie side by side, or are one, counts
       const int64_t stride = kept[k].stride[0];
-      i.access[k] = stride == 1 ? Access::run : stride == 0 ? Access::fixed : Access::apart;
+      i.access[k] = stride == 1 ? Access::pieces : stride == 0 ? Access::shared : Access::apart;
     }
-    i.vector = vector_of(i, kept, 1, l_.layout.reduced);
+    i.vector = vector_of(i, kept, l_.layout.reduced);
     i.vector = static_cast<int>(std::gcd<int64_t, int64_t>(i.vector, kept[0].size[0].value));
     i.vector = std::min(i.vector, std::max(1, 16 / accumulate_size()));
+    settle(i);
     i.loads = kInputs <= 2 ? 8 : kInputs <= 4 ? 4 : 2;
 
     const int64_t side_by_side = l_.outputs / i.vector;
     const int width =
         static_cast<int>(std::min<int64_t>(std::bit_ceil(static_cast<uint64_t>(side_by_side)), kWarpSize));
-    constexpr int kThreads = 256;
-    const int parts = kThreads / width;
     const int64_t blocks = ceil_div(side_by_side, width);
-    // As many segments as keep the GPU busy, of an aligned power of two of rows each.
-    const int64_t wanted = std::max<int64_t>(1, 4 * gpu_.multiprocessors / blocks);
-    const int64_t a_batch = int64_t{parts} * i.loads;
-    const auto segments = [&](int64_t batches) { return ceil_div(l_.n, a_batch * batches); };
-    int64_t batches = 1;
+    // As many segments as keep the GPU busy, of an aligned power of two of rows each. Blocks of few segments are large:
+    // (65536, 256) products 39 us, of 256 threads 40 to 44 (H200).
+    const int64_t wanted = std::max<int64_t>(1, gpu_.multiprocessors / blocks);
     const int64_t most = std::min<int64_t>(sum::max_slots(accumulate_size()) / l_.outputs, 1024);
-    while (segments(batches) > 1 && (segments(batches) > wanted || segments(batches) > most)) batches *= 2;
-    if (batches >= int64_t{1} << sum::kMaxCounterLevels) return cudaErrorInvalidConfiguration;
+    const auto split = [&](int threads) {
+      Split split{threads / width, 1, 0, 0};
+      const int64_t a_batch = int64_t{split.parts} * i.loads;
+      const auto segments = [&] { return ceil_div(l_.n, a_batch * split.batches); };
+      while (segments() > 1 && (segments() > wanted || segments() > most)) split.batches *= 2;
+      split.segments = segments();
+      const int64_t a_part = 2 * ceil_div(split.segments, split.parts);  // that a part of the last block folds
+      const int levels = std::bit_width(static_cast<uint64_t>(std::max(split.batches, a_part)));
+      split.bytes = size_t(levels) * threads * i.vector * accumulate_size();
+      return split;
+    };
+    Split s = split(wanted > 1 && l_.n > int64_t{16} * i.loads ? 512 : 256);
+    if (s.bytes > sum::kCounterBytes) s = split(256);
+    if (s.bytes > sum::kCounterBytes) return cudaErrorInvalidConfiguration;
     c.results = results();
     c.columns = l_.outputs;
     c.n = l_.n;
-    c.batches = static_cast<int>(batches);
-    c.slots = segments(batches) > 1 ? l_.slots() : nullptr;
+    c.batches = static_cast<int>(s.batches);
+    c.slots = s.segments > 1 ? l_.slots() : nullptr;
     c.let_next = LetNext::at_end;
-    const int a_part = static_cast<int>(2 * ceil_div(segments(batches), parts));
-    const int levels = std::bit_width(static_cast<unsigned>(std::max<int64_t>(batches, a_part)));
-    const size_t bytes = size_t(levels) * kThreads * i.vector * accumulate_size();
-    return go_with(i, blocks, segments(batches), 1, dim3(width, parts), bytes, zipped<kInputs>(kept), c);
+    return go_with(i, blocks, s.segments, 1, dim3(width, s.parts), s.bytes, zipped<kInputs>(kept), c);
   }
 
   // ---- all of them
@@ -266,13 +325,20 @@ class Launcher {
       operands += std::string(", sum::Operand<") + reduce_ops::name_of(l_.in[k]) +
                   ", sum::Access::" + kAccessNames[static_cast<int>(i.access[k])] + ">";
     }
-    const std::string formula = l_.task.formula.type() + ", " + type + ", " + accumulate + ", " +
-                                std::to_string(i.vector) + ", " + std::to_string(i.loads);
-    if (i.kernel == Kernel::columns) return "sum::sum_zipped_columns<" + formula + ", " + out + operands + ">";
+    const std::string loads = std::to_string(i.loads), threads = std::to_string(i.threads);
+    const std::string zip =
+        l_.task.formula.type() + ", " + type + ", " + accumulate + ", " + std::to_string(i.vector) + ", ";
+    if (i.kernel == Kernel::columns) return "sum::sum_zipped_columns<" + zip + loads + ", " + out + operands + ">";
+    const auto source = [&](const std::string& at_once) {
+      return ", sum::ZippedRows<" + zip + at_once + operands + ">, ";
+    };
+    if (i.kernel == Kernel::short_rows) {
+      return "sum::sum_zipped_short_rows<" + threads + ", " + loads + source("1") + out + ">";
+    }
     constexpr const char* kNames[] = {"sum_warp", "sum_block", "sum_small_grid", "sum_grid"};
+    const std::string name = kNames[static_cast<int>(i.kernel) - static_cast<int>(Kernel::warp)];
     const std::string batched = i.kernel == Kernel::warp ? "" : i.batched ? ", true" : ", false";
-    return std::string("sum::") + kNames[static_cast<int>(i.kernel)] + "<" + std::to_string(i.threads) + batched +
-           ", sum::ZippedRows<" + formula + operands + ">, sum::InPlace, " + out + ">";
+    return "sum::" + name + "<" + threads + batched + source(loads) + "sum::InPlace, " + out + ">";
   }
 
   /// All that the name is made of, in 128 bits.
@@ -285,9 +351,9 @@ class Launcher {
     };
     for (int k = 0; k < l_.operands; ++k) {
       add(key[1], static_cast<int>(l_.in[k]), 5);
-      add(key[1], static_cast<int>(i.access[k]), 2);
+      add(key[1], static_cast<int>(i.access[k]), 3);
     }
-    used = 42;
+    used = 48;
     add(key[1], static_cast<int>(l_.type), 5);
     add(key[1], static_cast<int>(l_.out), 5);
     add(key[1], static_cast<int>(l_.task.op), 5);
@@ -295,7 +361,7 @@ class Launcher {
     used = 32;
     add(key[0], l_.operands, 3);
     add(key[0], static_cast<int>(i.kernel), 3);
-    add(key[0], std::bit_width(static_cast<unsigned>(i.threads)), 4);
+    add(key[0], i.threads, 11);
     add(key[0], i.vector, 5);
     add(key[0], i.loads, 5);
     return key;
@@ -316,7 +382,61 @@ class Launcher {
   const Start& start_;
 };
 
+/// How rows stay in registers: a warp each, of up to four loads a lane, or a block of as many warps as that takes. (Of
+/// eight loads bfloat16 spills 500 bytes.)
+struct ResidentShape {
+  explicit ResidentShape(const Launch& l) {
+    const Strides& kept = l.layout.kept[0];
+    const int size = size_of(l.in[0]);
+    vector = static_cast<int>(
+        std::gcd(int64_t{16 / size}, static_cast<int64_t>(reinterpret_cast<uintptr_t>(l.data[0]) / size)));
+    for (int d = 0; d < kept.dims; ++d) vector = static_cast<int>(std::gcd(int64_t{vector}, kept.stride[d]));
+    const int64_t a_lane = ceil_div(ceil_div(l.n, vector), kWarpSize);
+    loads = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(a_lane, 4))));
+    fits = sum::is_run(l.layout.reduced[0]) && a_lane <= 4 * kMostWarps && l.outputs <= sum::kMaxGridX;
+    warps = static_cast<int>(std::min<int64_t>(ceil_div(a_lane, loads), kMostWarps));
+    rows = warps == 1 ? 4 : 1;
+    most_threads = warps <= 4 ? 128 : warps <= 16 ? 512 : 1024;
+  }
+
+  static constexpr int kMostWarps = 32;
+
+  bool fits;
+  int vector;
+  int loads;
+  int warps;
+  int rows;  // of a block
+  int most_threads;
+};
+
 }  // namespace
+
+bool has_resident_rows(const Launch& l) { return ResidentShape(l).fits; }
+
+cudaError_t start_resident_rows(const Launch& l, void* means, const Start& start) {
+  const ResidentShape shape(l);
+  const sum::ResidentRows rows{.data = l.data[0],
+                               .means = means,
+                               .results = {l.result, l.n, true, l.task.freedom},
+                               .rows = l.outputs,
+                               .n = static_cast<int>(l.n),
+                               .kept = l.layout.kept[0]};
+  const auto name = [&] {
+    const auto number = [](int x) { return std::to_string(x) + ", "; };
+    return jit::Name{"device/resident_rows.cuh",
+                     "sum::sum_resident_rows<" + number(shape.most_threads) + number(shape.vector) +
+                         number(shape.loads) + reduce_ops::name_of(l.in[0]) + ", " + reduce_ops::name_of(l.type) +
+                         ", " + sum::accumulate_name(l.task.op, l.type) + ", " + reduce_ops::name_of(l.out) + ">"};
+  };
+  const auto bits = [](auto value, int at) { return static_cast<uint64_t>(value) << at; };
+  const uint64_t key = bits(shape.most_threads, 0) | bits(shape.vector, 11) | bits(shape.loads, 16) |
+                       bits(l.in[0], 20) | bits(l.type, 25) | bits(l.task.op, 30) | bits(l.out, 35);
+  constexpr uint64_t kResident = ~uint64_t{0};  // no kernel of operands has so many types
+  const dim3 blocks(static_cast<unsigned>(ceil_div(l.outputs, shape.rows)));
+  const dim3 block(static_cast<unsigned>(shape.warps * kWarpSize), static_cast<unsigned>(shape.rows));
+  void* pointers[] = {const_cast<sum::ResidentRows*>(&rows)};
+  return start({key, kResident}, name, {blocks, block}, pointers);
+}
 
 cudaError_t start(const Launch& launch, const Gpu& gpu, const Start& start) {
   return Launcher(launch, gpu, start).run();

@@ -34,6 +34,12 @@ struct Launch {
 using Start = std::function<cudaError_t(const jit::Key&, const std::function<jit::Name()>&, const jit::Geometry&,
                                         void** arguments)>;
 
+/// Whether the rows of the only operand may stay in registers between two reductions (device/resident_rows.cuh).
+bool has_resident_rows(const Launch& launch);
+
+/// Launches variances of such rows, in one read. means: where these go, in l.type.
+cudaError_t start_resident_rows(const Launch& launch, void* means, const Start& start);
+
 /// Plans the launch for such a GPU, and starts it. Returns what that said, or cudaErrorInvalidConfiguration for more
 /// than one launch covers.
 cudaError_t start(const Launch& launch, const Gpu& gpu, const Start& start);

@@ -133,25 +133,32 @@ double freedom_of(double count, const std::optional<at::Scalar>& correction) {
   return std::max(freedom, 0.0);
 }
 
-std::tuple<at::Tensor, at::Tensor> var_mean(const at::Tensor& self, at::OptionalIntArrayRef dims,
+std::tuple<at::Tensor, at::Tensor> var_mean(const at::Tensor& tensor, at::OptionalIntArrayRef dims,
                                             const std::optional<at::Scalar>& correction, bool keepdim, bool root,
-                                            c10::function_ref<TransformInto> into,
-                                            c10::function_ref<sum::SumInto> sum_into, sum::Allocate* allocate) {
-  const at::ScalarType result = reduce_ops::result_dtype(self.scalar_type());
+                                            const VarianceBackend& backend) {
+  const at::ScalarType result = reduce_ops::result_dtype(tensor.scalar_type());
   const at::ScalarType type = accumulate_dtype(result);
-  const at::Tensor means = sum::sum(self, {dims, /*keepdim=*/true, type, sum::Operator::mean}, sum_into, allocate);
+  const at::Tensor self = prepared(tensor, type, tensor.sizes());
   const sum::DimSet reduced = sum::reduced_dims(self, dims);
   const auto sizes = sum::result_sizes(self.sizes(), reduced, keepdim);
   const bool rounds = result == at::kHalf || result == at::kBFloat16;
-  at::Tensor variances = allocate(sizes, rounds ? result : type, self);
-  if (variances.numel() > 0 && self.numel() == 0) {
-    sum::fill_with_nan(variances);
-    freedom_of(0, correction);
-  } else if (variances.numel() > 0) {
+  const at::Tensor variances = backend.allocate(sizes, rounds ? result : type, self);
+  at::Tensor means;
+  if (variances.numel() > 0 && self.numel() > 0) {
     const double freedom = freedom_of(static_cast<double>(self.numel() / variances.numel()), correction);
     const sum::Operator op = root ? sum::Operator::deviation : sum::Operator::variance;
-    const std::vector<at::Tensor> inputs = {prepared(self, type, self.sizes()), means.expand(self.sizes())};
-    into({formula_of(kDifferences), op, freedom}, inputs, reduced, type, variances);
+    const Task task{formula_of(kDifferences), op, freedom};
+    means = backend.allocate(sizes, type, self);
+    if (backend.variance_into == nullptr || !backend.variance_into(task, self, reduced, type, means, variances)) {
+      const sum::Request mean{dims, /*keepdim=*/true, type, sum::Operator::mean};
+      means = sum::sum(self, mean, backend.sum_into, backend.allocate);
+      backend.into(task, {self, means.expand(self.sizes())}, reduced, type, variances);
+    }
+  } else {
+    means = backend.allocate(sizes, type, self);
+    sum::fill_with_nan(means);
+    sum::fill_with_nan(variances);
+    if (variances.numel() > 0) freedom_of(0, correction);
   }
   return {converted(variances, result), converted(means.view(sizes), result)};
 }

@@ -25,6 +25,10 @@ namespace reduce_ops::transform {
 using TransformInto = void(const Task& task, at::TensorList inputs, sum::DimSet reduced, at::ScalarType type,
                            const at::Tensor& result);
 
+/// Variances of self, which has elements, and their means, of dtype `type`, in one read. Returns false where it cannot.
+using VarianceInto = bool(const Task& task, const at::Tensor& self, sum::DimSet reduced, at::ScalarType type,
+                          const at::Tensor& means, const at::Tensor& result);
+
 /// What a caller asks for. No dims, or an empty list of them: all.
 struct Request {
   std::string_view formula;
@@ -55,14 +59,22 @@ at::Tensor transform_sum(at::TensorList tensors, const Request& request, c10::fu
 /// Degrees of freedom of so many elements; warns if there are none, as torch.var does.
 double freedom_of(double count, const std::optional<at::Scalar>& correction);
 
+/// What variances take of a backend.
+struct VarianceBackend {
+  TransformInto* into;
+  sum::SumInto* sum_into;
+  sum::Allocate* allocate;
+  VarianceInto* variance_into;  // null where there is none
+};
+
 /// The variance, or its square root, and the mean.
 std::tuple<at::Tensor, at::Tensor> var_mean(const at::Tensor& self, at::OptionalIntArrayRef dims,
                                             const std::optional<at::Scalar>& correction, bool keepdim, bool root,
-                                            c10::function_ref<TransformInto> into,
-                                            c10::function_ref<sum::SumInto> sum_into, sum::Allocate* allocate);
+                                            const VarianceBackend& backend);
 
 // Of the backends, which library.cpp and library_cuda.cpp register.
 TransformInto transform_cpu;
 TransformInto transform_cuda;
+VarianceInto variance_cuda;
 
 }  // namespace reduce_ops::transform

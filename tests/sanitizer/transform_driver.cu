@@ -118,21 +118,21 @@ T tree(std::vector<T> x) {
 void* slots;
 std::set<std::string> seen;
 
-/// Launches and compares with expected[output]; returns the number of those that differ.
+/// Launches and compares with expected[output]; returns the number of those that differ. means: of resident rows.
 template <typename Out>
-int compare(const Shape& s, Launch& l, const std::vector<Out>& expected) {
+int compare(const Shape& s, Launch& l, const std::vector<Out>& expected, void* means = nullptr) {
   void* result = nullptr;
   check(cudaMalloc(&result, expected.size() * sizeof(Out)), "cudaMalloc");
   l.result = result;
   l.slots = [] { return slots; };
   const Gpu gpu = gpu_of(s.multiprocessors);
   static auto* const table = new jit::Table(/*waits=*/true);
-  const cudaError_t status = start(
-      l, gpu,
-      [](const jit::Key& key, const std::function<jit::Name()>& name, const jit::Geometry& geometry, void** arguments) {
-        seen.insert(name().expression.substr(0, name().expression.find('<')));
-        return jit::launch(table->get(key, name), geometry, {sum::kCounterBytes}, nullptr, arguments);
-      });
+  const Start launch = [](const jit::Key& key, const std::function<jit::Name()>& name, const jit::Geometry& geometry,
+                          void** arguments) {
+    seen.insert(name().expression.substr(0, name().expression.find('<')));
+    return jit::launch(table->get(key, name), geometry, {sum::kCounterBytes}, nullptr, arguments);
+  };
+  const cudaError_t status = means != nullptr ? start_resident_rows(l, means, launch) : start(l, gpu, launch);
   check(status, "launch");
   std::vector<Out> actual(expected.size());
   check(cudaMemcpy(actual.data(), result, actual.size() * sizeof(Out), cudaMemcpyDeviceToHost), "cudaMemcpy");
@@ -234,6 +234,32 @@ int variances(const Shape& s, Held held, int64_t offset) {
   return compare(s, l, expected);
 }
 
+/// The same from their own means, of rows that stay in registers; those must be stored, too.
+int resident(const Shape& s, Held held, int64_t offset) {
+  const Memory<float> x(s, held, offset, 0);
+  const LayoutOf layout(s, x);
+  const Task task{formula_of("x0 x1 sub square x0 x1 sub pair"), sum::Operator::variance, static_cast<double>(s.n())};
+  Launch l{task,        1,     layout.layout, {x.data()}, {Type::float32}, Type::float32, Type::float32,
+           s.outputs(), s.n(), nullptr,       {}};
+  if (!has_resident_rows(l)) return 0;
+  std::vector<float> expected, means;
+  for (std::vector<float> leaves : leaves_of(s, [&](auto... i) { return x.at(i...); })) {
+    const auto n = static_cast<float>(s.n());
+    means.push_back(tree(leaves) / n);
+    for (float& leaf : leaves) leaf -= means.back();
+    const float total = tree(leaves);
+    for (float& leaf : leaves) leaf *= leaf;
+    expected.push_back(std::max(0.0f, tree(leaves) - total * total / n) / n);
+  }
+  void* stored = nullptr;
+  check(cudaMalloc(&stored, means.size() * sizeof(float)), "cudaMalloc");
+  const int wrong = compare(s, l, expected, stored);
+  std::vector<float> actual(means.size());
+  check(cudaMemcpy(actual.data(), stored, actual.size() * sizeof(float), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  check(cudaFree(stored), "cudaFree");
+  return wrong + (std::memcmp(actual.data(), means.data(), means.size() * sizeof(float)) != 0);
+}
+
 /// The sum of six operands.
 int six(const Shape& s, Held held) {
   const Memory<float> a(s, held, 0, 0), b(s, Held::in_order, 1, 1), c(s, Held::same_in_a_row, 0, 2),
@@ -307,13 +333,16 @@ int main(int argc, char** argv) {
     }
     for (const Held held : {Held::in_order, Held::turned, Held::every_second}) {
       count(variances(s, held, 0));
+      count(resident(s, held, held == Held::in_order ? 0 : 3));
       count(six(s, held));
     }
   }
   check(cudaFree(slots), "cudaFree");
   int unseen = 0;
-  for (const char* kernel : {"sum_warp", "sum_block", "sum_small_grid", "sum_grid", "sum_zipped_columns"}) {
-    if (seen.count(std::string("sum::") + kernel) > 0 || largest < 100000) continue;
+  for (const char* kernel : {"sum_warp", "sum_block", "sum_small_grid", "sum_grid", "sum_zipped_short_rows",
+                             "sum_zipped_columns", "sum_resident_rows"}) {
+    const bool is_large = std::strstr(kernel, "grid") != nullptr;
+    if (seen.count(std::string("sum::") + kernel) > 0 || (is_large && largest < 100000)) continue;
     ++unseen;
     std::fprintf(stderr, "none of %s\n", kernel);
   }
