@@ -12,7 +12,6 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -24,11 +23,16 @@ namespace emulator {
 
 constexpr unsigned kWarpSize = 32;
 
-/// What the lanes of a warp show each other, 16 bytes each: there are two, as the first to read the one are at the next
-/// while others are still to read it.
+/// What a lane shows the others of its warp.
+struct alignas(16) Value {
+  char bytes[16];
+};
+
+/// What all of them show: there are two, as the first to read the one are at the next while others are still to read
+/// it.
 struct Board {
   unsigned long shown = 0;  // by all lanes together, ever
-  alignas(16) std::array<std::array<char, 16>, kWarpSize> value;
+  Value values[kWarpSize];
 };
 
 struct Warp {
@@ -75,21 +79,27 @@ struct Registered {
   Registered(const char* expression, Call call);
 };
 
-/// Shows x to the warp, and calls use(value of) once all have shown theirs.
-template <typename T, typename Use>
-auto exchange(T x, const Use& use) {
-  static_assert(sizeof(T) <= 16);
-  const unsigned long turn = lane->exchanges++;
-  Board& board = lane->warp->boards[turn % 2];
-  std::memcpy(board.value[lane->number].data(), &x, sizeof x);
-  ++board.shown;
-  while (board.shown < (turn / 2 + 1) * kWarpSize) yield();
-  return use([&board](unsigned number) {
-    T value;
-    std::memcpy(&value, board.value[number % kWarpSize].data(), sizeof value);
-    return value;
-  });
-}
+/// Shows the warp a value, and returns what all lanes show once they have.
+const Value* show(const Value& value);
+
+/// The x of all lanes. Not checked for accesses: kernels shuffle more than they do anything else.
+template <typename T>
+struct Shown {
+  const Value* values;
+
+  [[gnu::no_sanitize_address]] explicit Shown(T x) {
+    static_assert(sizeof x <= sizeof(Value));
+    Value value;
+    __builtin_memcpy(&value, &x, sizeof x);
+    values = show(value);
+  }
+
+  [[gnu::no_sanitize_address]] T operator[](unsigned number) const {
+    T x;
+    __builtin_memcpy(&x, &values[number % kWarpSize], sizeof x);
+    return x;
+  }
+};
 
 }  // namespace emulator
 
@@ -120,41 +130,38 @@ extern dim3 gridDim;
 
 inline void __syncthreads() { emulator::wait_for_block(); }
 
-inline void __syncwarp() {
-  emulator::exchange(0, [](const auto&) {});
-}
+inline void __syncwarp() { emulator::Shown<int>(0); }
 
 template <typename T>
 T __shfl_sync(unsigned, T x, int from) {
-  return emulator::exchange(x, [from](const auto& of) { return of(from); });
+  return emulator::Shown<T>(x)[from];
 }
 
 template <typename T>
 T __shfl_xor_sync(unsigned, T x, int mask) {
-  return emulator::exchange(x, [mask](const auto& of) { return of(emulator::lane->number ^ mask); });
+  return emulator::Shown<T>(x)[emulator::lane->number ^ mask];
 }
 
 template <typename T>
 T __shfl_down_sync(unsigned, T x, int distance) {
+  const emulator::Shown<T> shown(x);
   const unsigned from = emulator::lane->number + distance;
-  return emulator::exchange(x, [&](const auto& of) { return from < emulator::kWarpSize ? of(from) : x; });
+  return from < emulator::kWarpSize ? shown[from] : x;
 }
 
 template <typename T>
 T __reduce_add_sync(unsigned, T x) {
-  return emulator::exchange(x, [](const auto& of) {
-    T sum = 0;
-    for (unsigned i = 0; i < emulator::kWarpSize; ++i) sum += of(i);
-    return sum;
-  });
+  const emulator::Shown<T> shown(x);
+  T sum = 0;
+  for (unsigned i = 0; i < emulator::kWarpSize; ++i) sum += shown[i];
+  return sum;
 }
 
 inline int __any_sync(unsigned, int x) {
-  return emulator::exchange(x, [](const auto& of) {
-    bool any = false;
-    for (unsigned i = 0; i < emulator::kWarpSize; ++i) any |= of(i) != 0;
-    return any;
-  });
+  const emulator::Shown<int> shown(x);
+  bool any = false;
+  for (unsigned i = 0; i < emulator::kWarpSize; ++i) any |= shown[i] != 0;
+  return any;
 }
 
 template <typename T>
