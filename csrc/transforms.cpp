@@ -24,6 +24,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "dispatch.h"
 #include "exact/register.h"
@@ -152,12 +153,14 @@ TORCH_LIBRARY_IMPL(reduce, AutocastCUDA, m) {
   register_operator<kSum, Autocast<kSum>>(m);
   register_operator<kSumExact, Autocast<kSumExact>>(m);
   register_operator<kVectorNorm, Autocast<kVectorNorm>>(m);
+  register_operator<kVectorNormExact, Autocast<kVectorNormExact>>(m);
 }
 
 TORCH_LIBRARY_IMPL(reduce, FuncTorchBatched, m) {
   register_operators<Batched>(m);
   register_operator<kSumExact, Batched<kSumExact>>(m);
   register_operator<kMeanExact, Batched<kMeanExact>>(m);
+  register_operator<kVectorNormExact, Batched<kVectorNormExact>>(m);
 }
 
 TORCH_LIBRARY_IMPL(reduce, Functionalize, m) { register_operators<Functionalized>(m); }
@@ -176,36 +179,39 @@ struct Meta {
     return at::empty_symint(sum::result_sizes(self.sym_sizes(), reduced, request.keepdim), self.options().dtype(dtype));
   }
 
-  static at::Tensor state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim) {
+  static at::Tensor state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::string_view of) {
     check_summable("exact_state", "self", self.scalar_type());
+    const Term term = term_of(self, of);
     const DimSet reduced = sum::reduced_dims(self, dims);
     auto sizes = sum::result_sizes(self.sym_sizes(), reduced, keepdim);
-    if (self.is_complex()) sizes.push_back(2);
-    sizes.push_back(words_of(self.scalar_type()));
+    if (self.is_complex() && term == Term::element) sizes.push_back(2);
+    sizes.push_back(words_of(self.scalar_type(), term));
     return at::empty_symint(sizes, self.options().dtype(at::kLong));
   }
 
-  static at::Tensor round(const at::Tensor& state, at::ScalarType dtype, c10::SymInt count) {
-    check_state(state, dtype, count);
+  static at::Tensor round(const at::Tensor& state, at::ScalarType dtype, c10::SymInt count, bool root) {
+    check_state(state, dtype, count, root);
     return at::empty_symint(rounded_sizes(state, dtype), state.options().dtype(dtype));
   }
 };
 
 // vmap: a batch of states is states, one after the other. (The batches of sum_exact are those of sum, above.)
 
-at::Tensor state_dims(const at::Tensor& self, Dims dims, bool keepdim) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool)>("exact_state", "dim_IntList");
-  return batched_over_dims(self, dims, keepdim, [](const at::Tensor& batch, at::IntArrayRef shifted, bool keeps) {
-    return op.call(batch, shifted, keeps);
+at::Tensor state_dims(const at::Tensor& self, Dims dims, bool keepdim, std::string_view of) {
+  static const auto op =
+      find_operator<at::Tensor(const at::Tensor&, Dims, bool, std::string_view)>("exact_state", "dim_IntList");
+  return batched_over_dims(self, dims, keepdim, [of](const at::Tensor& batch, at::IntArrayRef shifted, bool keeps) {
+    return op.call(batch, shifted, keeps, of);
   });
 }
 
-at::Tensor state_all(const at::Tensor& self) { return state_dims(self, std::nullopt, false); }
+at::Tensor state_all(const at::Tensor& self) { return state_dims(self, std::nullopt, false, "elements"); }
 
-at::Tensor round(const at::Tensor& state, at::ScalarType dtype, c10::SymInt count) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, at::ScalarType, c10::SymInt)>("exact_round");
-  check_state(state, dtype, count);  // whose sizes are those of a sample; a batch could make up for what they lack
-  return batched(state, [&](const at::Tensor& batch) { return op.call(batch, dtype, count); });
+at::Tensor round(const at::Tensor& state, at::ScalarType dtype, c10::SymInt count, bool root) {
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, at::ScalarType, c10::SymInt, bool)>("exact_round");
+  check_state(state, dtype, count,
+              root);  // whose sizes are those of a sample; a batch could make up for what they lack
+  return batched(state, [&](const at::Tensor& batch) { return op.call(batch, dtype, count, root); });
 }
 
 }  // namespace

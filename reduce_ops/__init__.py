@@ -30,7 +30,7 @@ def _is_imported_by_runpy() -> bool:
 
 if TYPE_CHECKING or not _is_imported_by_runpy():
     from reduce_ops.canonical import mean, nansum, sum
-    from reduce_ops.exact import exact_round, exact_state, mean_exact, sum_exact
+    from reduce_ops.exact import exact_round, exact_state, mean_exact, sum_exact, vector_norm_exact
     from reduce_ops.explanation import Access, Explanation, Pass, Phase, Totals, explain
     from reduce_ops.ladder import (
         LADDER,
@@ -101,4 +101,5 @@ __all__ = [
     "sum_v7",
     "sum_v8",
     "vector_norm",
+    "vector_norm_exact",
 ]

@@ -169,10 +169,12 @@ at::ScalarType result_dtype(Operator op, const at::Tensor& self, std::optional<a
 
 bool has_norm(const at::Scalar& ord) { return norm_or_end(ord) != std::end(kNorms); }
 
-Operator norm_of(const at::Scalar& ord) {
+Operator norm_of(std::string_view name, const at::Scalar& ord) {
   const Operator* const norm = norm_or_end(ord);
-  TORCH_CHECK(norm != std::end(kNorms), "vector_norm: ord is ", ord,
-              "; accepted are 0, 1, 2, inf and -inf, of which norms have the same bits everywhere");
+  const bool is_exact = name == kVectorNormExact;
+  TORCH_CHECK(norm != std::end(kNorms) && (!is_exact || *norm == Operator::norm || *norm == Operator::sum_of_abs), name,
+              ": ord is ", ord, "; accepted are ",
+              is_exact ? "1 and 2" : "0, 1, 2, inf and -inf, of which norms have the same bits everywhere");
   return *norm;
 }
 

@@ -41,8 +41,9 @@ struct Request {
 
 /// Whether there is vector_norm of that order.
 bool has_norm(const at::Scalar& ord);
-/// That norm; an error that names the order if there is none.
-Operator norm_of(const at::Scalar& ord);
+/// The norm of that order of vector_norm or, of two orders only, of vector_norm_exact; an error that names the order if
+/// there is none.
+Operator norm_of(std::string_view name, const at::Scalar& ord);
 /// Which order that is.
 double ord_of(Operator norm);
 

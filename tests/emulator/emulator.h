@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -118,6 +119,9 @@ extern dim3 gridDim;
 
 // ---- its functions
 
+using std::isfinite;
+using std::isnan;
+
 inline void __syncthreads() { emulator::wait_for_block(); }
 
 inline void __syncwarp() {
@@ -149,6 +153,19 @@ T __reduce_add_sync(unsigned, T x) {
   });
 }
 
+template <typename T>
+T __reduce_or_sync(unsigned, T x) {
+  return emulator::exchange(x, [](const auto& of) {
+    T bits = 0;
+    for (unsigned i = 0; i < emulator::kWarpSize; ++i) bits |= of(i);
+    return bits;
+  });
+}
+
+inline unsigned __ballot_sync(unsigned, int x) {
+  return __reduce_or_sync(0, (x != 0 ? 1u : 0u) << emulator::lane->number);
+}
+
 inline int __any_sync(unsigned, int x) {
   return emulator::exchange(x, [](const auto& of) {
     bool any = false;
@@ -169,6 +186,18 @@ void __stcs(T* p, T x) {
 
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(uint64_t{a} * b >> 32); }
 
+inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
+inline int __clzll(long long x) { return std::countl_zero(static_cast<unsigned long long>(x)); }
+
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
+inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
+inline int __double2hiint(double x) { return static_cast<int>(std::bit_cast<long long>(x) >> 32); }
+inline int __double2loint(double x) { return static_cast<int>(std::bit_cast<long long>(x)); }
+inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
+
+inline unsigned atomicOr(unsigned* p, unsigned x) { return std::exchange(*p, *p | x); }
+
 inline int __ffs(int x) { return std::countr_zero(static_cast<unsigned>(x)) % 32 + (x != 0); }
 
 inline unsigned __brev(unsigned x) {
@@ -179,6 +208,10 @@ inline unsigned __brev(unsigned x) {
 
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return static_cast<unsigned>((uint64_t{high} << 32 | low) >> shift % 32);
+}
+
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return static_cast<unsigned>((uint64_t{high} << 32 | low) << shift % 32 >> 32);
 }
 
 inline unsigned __vcmpne4(unsigned a, unsigned b) {
