@@ -302,10 +302,13 @@ TORCH_LIBRARY_IMPL(reduce, Autograd, m) {
   register_operators<Differentiable>(m);
   register_operator<kSumExact, ExactlyDifferentiable<kSumExact>>(m);
   register_operator<kMeanExact, ExactlyDifferentiable<kMeanExact>>(m);
-  register_operator<kVectorNormExact, ExactlyDifferentiable<kVectorNormExact>>(m);
+  register_operator<kVectorNormExact, Differentiable<kVectorNormExact>>(m);
 }
 
-TORCH_LIBRARY_IMPL(reduce, ADInplaceOrView, m) { register_operators<Written>(m); }
+TORCH_LIBRARY_IMPL(reduce, ADInplaceOrView, m) {
+  register_operators<Written>(m);
+  register_operator<kVectorNormExact, Written<kVectorNormExact>>(m);
+}
 
 }  // namespace reduce_ops::sum
 

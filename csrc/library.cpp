@@ -65,6 +65,8 @@ TORCH_LIBRARY(reduce, m) {
   const std::pair<std::string, std::string> others[] = {
       {"nansum", "(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None"},
       {"vector_norm", "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None"},
+      {"vector_norm_exact",
+       "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None"},
       {"amax", "(Tensor self, int[1] dim=[], bool keepdim=False"},
       {"amin", "(Tensor self, int[1] dim=[], bool keepdim=False"}};
   for (const auto& [name, arguments] : others) {
@@ -101,10 +103,6 @@ TORCH_LIBRARY(reduce, m) {
     m.def((name + along + ") -> Tensor").c_str(), pure);
     m.def((name + "(Tensor self, *, ScalarType? dtype=None) -> Tensor").c_str(), pure);
   }
-  m.def(
-      "vector_norm_exact(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) "
-      "-> Tensor",
-      pure);
   m.def("exact_state.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, str of='elements') -> Tensor",
         pure);
   m.def("exact_state(Tensor self) -> Tensor", pure);

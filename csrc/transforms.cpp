@@ -79,6 +79,18 @@ namespace {
 
 using Keys = c10::DispatchKeySet;
 
+/// The request with the dtype that out asks for; throws if out cannot hold the result.
+template <const char* kName>
+Request request_for(const at::Tensor& self, const Request& r, const at::Tensor& out) {
+  if constexpr (kName == kVectorNormExact) {
+    return exact::request_for(self, r, out);
+  } else {
+    const Dtype dtype = r.dtype ? r.dtype : dtype_of(r.op, self, out);
+    check_out(kName, self, result_dtype(r.op, self, dtype, r.dtype ? "dtype" : "out"), out);
+    return {r.dims, r.keepdim, dtype, r.op};
+  }
+}
+
 template <const char* kName>
 struct Meta {
   static at::Tensor run(Keys, const at::Tensor& self, const Request& r) {
@@ -88,8 +100,7 @@ struct Meta {
     return at::empty_symint(result_sizes(self.sym_sizes(), reduced, r.keepdim), self.options().dtype(dtype));
   }
   static at::Tensor& run_out(Keys, const at::Tensor& self, const Request& r, at::Tensor& out) {
-    const Dtype dtype = r.dtype ? r.dtype : dtype_of(r.op, self, out);
-    check_out(r.op, self, result_dtype(r.op, self, dtype, r.dtype ? "dtype" : "out"), out);
+    request_for<kName>(self, r, out);
     const DimSet reduced = reduced_dims(self, r.dims);
     check_has_elements(r.op, self, r.dims);
     out.resize__symint(result_sizes(self.sym_sizes(), reduced, r.keepdim));
@@ -130,11 +141,10 @@ template <const char* kName>
 struct Functionalized {
   static at::Tensor& run_out(Keys, const at::Tensor& self, const Request& r, at::Tensor& out) {
     const at::Tensor x = unwrapped(self);
-    const Dtype asked = r.dtype ? r.dtype : dtype_of(r.op, self, out);
-    check_out(r.op, self, result_dtype(r.op, self, asked, r.dtype ? "dtype" : "out"), out);
+    const Request asked = request_for<kName>(self, r, out);
     const at::Tensor result = [&] {
       const at::AutoDispatchSkipFunctionalize guard;
-      return call<kName>(x, {r.dims, r.keepdim, asked, r.op});
+      return call<kName>(x, asked);
     }();
     at::functionalization::impl::replace_(out, result);
     at::functionalization::impl::commit_update(out);
@@ -163,7 +173,10 @@ TORCH_LIBRARY_IMPL(reduce, FuncTorchBatched, m) {
   register_operator<kVectorNormExact, Batched<kVectorNormExact>>(m);
 }
 
-TORCH_LIBRARY_IMPL(reduce, Functionalize, m) { register_operators<Functionalized>(m); }
+TORCH_LIBRARY_IMPL(reduce, Functionalize, m) {
+  register_operators<Functionalized>(m);
+  register_operator<kVectorNormExact, Functionalized<kVectorNormExact>>(m);
+}
 
 }  // namespace reduce_ops::sum
 
@@ -177,6 +190,13 @@ struct Meta {
     const at::ScalarType dtype = exact_dtype(self, request);
     const DimSet reduced = sum::reduced_dims(self, request.dims);
     return at::empty_symint(sum::result_sizes(self.sym_sizes(), reduced, request.keepdim), self.options().dtype(dtype));
+  }
+
+  static at::Tensor& norm_out(const at::Tensor& self, const sum::Request& request, at::Tensor& out) {
+    request_for(self, request, out);
+    const DimSet reduced = sum::reduced_dims(self, request.dims);
+    out.resize__symint(sum::result_sizes(self.sym_sizes(), reduced, request.keepdim));
+    return out;
   }
 
   static at::Tensor state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::string_view of) {

@@ -13,6 +13,7 @@ _library.load("reduce_ops")
 _sum_exact_dims = torch.ops.reduce.sum_exact.dim_IntList
 _mean_exact_dims = torch.ops.reduce.mean_exact.dim_IntList
 _norm_exact = torch.ops.reduce.vector_norm_exact.default
+_norm_exact_out = torch.ops.reduce.vector_norm_exact.out
 _state_dims = torch.ops.reduce.exact_state.dim_IntList
 _round = torch.ops.reduce.exact_round.default
 
@@ -100,6 +101,7 @@ def vector_norm_exact(
     keepdim: bool = False,
     *,
     dtype: torch.dtype | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Compute the norm of a tensor, or of dimensions of it, exactly: that of real numbers, rounded once.
 
@@ -118,11 +120,12 @@ def vector_norm_exact(
         keepdim: Whether the result keeps them, with size 1.
         dtype: What the norm is rounded to: a floating point dtype or, if ``x`` is complex, a complex one, of which the
             result has the real one. Elements are not converted to it.
+        out: Tensor for the result, as for `sum`.
 
     Returns:
-        A tensor of the kept dimensions on the device of ``x``. Its dtype is the real one of ``dtype``, or else float32
-        for float8 and the real one of the dtype of ``x`` for everything else. A NaN makes a NaN, an infinity without
-        one an infinity; of no elements it is 0. Its gradient is that of `vector_norm`.
+        A tensor of the kept dimensions on the device of ``x``, or ``out``. Its dtype is the real one of ``dtype``, or
+        else float32 for float8 and the real one of the dtype of ``x`` for everything else. A NaN makes a NaN, an
+        infinity without one an infinity; of no elements it is 0. Its gradient is that of `vector_norm`.
 
     Raises:
         IndexError: ``x`` has no such ``dim``.
@@ -132,6 +135,8 @@ def vector_norm_exact(
     """
     if type(ord) is not int and type(ord) is not float:  # NumPy's numbers, 0-dim tensors
         ord = float(ord)
+    if out is not None:
+        return _norm_exact_out(x, ord, dims(dim), keepdim, dtype=dtype, out=out)  # type: ignore[no-any-return]
     return _norm_exact(x, ord, dims(dim), keepdim, dtype=dtype)  # type: ignore[no-any-return]
 
 

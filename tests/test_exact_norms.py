@@ -414,6 +414,37 @@ def test_derivatives(dim: int | tuple[int, ...] | None, keepdim: bool, ord: int,
         )
 
 
+def test_out(device: torch.device) -> None:
+    x = random_values(6 * 70, torch.float32).view(6, 70).to(device)
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        for ord in (1, 2):
+            expected = OPS.vector_norm_exact(x, ord, 1, dtype=dtype)
+            for out in (
+                torch.empty(0, dtype=dtype, device=device),
+                torch.zeros(6, 3, dtype=dtype, device=device)[:, 1],
+            ):
+                assert OPS.vector_norm_exact(x, ord, 1, out=out) is out
+                assert_same_bits(out, expected)
+                assert_same_bits(vector_norm_exact(x, ord, 1, dtype=dtype, out=out), expected)
+    y = x[0].clone()
+    assert_same_bits(OPS.vector_norm_exact(y, 2, 0, True, out=y[:1]), OPS.vector_norm_exact(x[0], 2, 0, True))
+    z = torch.view_as_complex(x.view(6, 35, 2))
+    assert_same_bits(
+        OPS.vector_norm_exact(z, out=torch.empty((), dtype=torch.float64, device=device)),
+        OPS.vector_norm_exact(z, dtype=torch.complex128),
+    )
+    ints = torch.tensor([3, 4], dtype=torch.int32, device=device)
+    assert OPS.vector_norm_exact(ints, out=torch.empty((), device=device)) == 5
+    with pytest.raises(RuntimeError, match="vector_norm_exact: out is Long; accepted are floating point and complex"):
+        OPS.vector_norm_exact(x, out=torch.empty(0, dtype=torch.int64, device=device))
+    with pytest.raises(RuntimeError, match="vector_norm_exact: expected out to have dtype Double, but it has Float"):
+        OPS.vector_norm_exact(x, dtype=torch.float64, out=torch.empty(0, device=device))
+    with pytest.raises(RuntimeError, match="out=.* arguments don't support automatic differentiation"):
+        OPS.vector_norm_exact(x.clone().requires_grad_(), out=torch.empty(0, device=device))
+    meta = torch.empty(3, 5, device="meta")
+    assert OPS.vector_norm_exact(meta, 2, 0, out=torch.empty(0, device="meta")).shape == (5,)
+
+
 def test_vmap_meta_and_compile(device: torch.device) -> None:
     x = random_values(5 * 6 * 70, torch.float32).view(5, 6, 70).to(device)
     for in_dim in (0, 1, 2):
@@ -442,8 +473,15 @@ def test_vmap_meta_and_compile(device: torch.device) -> None:
     def both(t: torch.Tensor) -> torch.Tensor:
         return vector_norm_exact(t.sin(), 2, 1) + exact_round(exact_state(t, 1, of="squares"), dtype=t.dtype, root=True)
 
-    compiled = torch.compile(both, backend="aot_eager", fullgraph=True)
-    assert_same_bits(compiled(x), both(x))
+    def into(t: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        OPS.vector_norm_exact(t, 2, 1, out=out)
+        return out + 1
+
+    assert_same_bits(torch.compile(both, backend="aot_eager", fullgraph=True)(x), both(x))
+    out, expected = (torch.zeros(5, 70, device=device) for _ in range(2))
+    compiled = torch.compile(into, backend="aot_eager", fullgraph=True)(x, out)
+    assert_same_bits(compiled, into(x, expected))
+    assert_same_bits(out, expected)
 
 
 @pytest.mark.gpu

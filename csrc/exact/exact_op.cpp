@@ -1,6 +1,7 @@
 #include "exact/exact_op.h"
 
 #include <ATen/core/DimVector.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 #include <c10/core/ScalarType.h>
@@ -124,15 +125,16 @@ void check_headers(const at::Tensor& states) {
 }
 
 /// The dtype of a norm: dtype=, or that of self, as vector_norm has it, but for what has no exact sum.
-at::ScalarType norm_dtype(const at::Tensor& self, std::optional<at::ScalarType> dtype, sum::Operator norm) {
+at::ScalarType norm_dtype(const at::Tensor& self, std::optional<at::ScalarType> dtype, sum::Operator norm,
+                          const char* source = "dtype") {
   const at::ScalarType input = self.scalar_type();
   const at::ScalarType result = sum::result_dtype(sum::kVectorNormExact, self, dtype);
   const at::ScalarType asked = dtype.value_or(input);
-  const char* const argument = dtype ? "dtype" : "self";
+  const char* const argument = dtype ? source : "self";
   TORCH_CHECK(input != at::kLong && input != at::kUInt64, sum::kVectorNormExact, ": self is ", input,
               "; accepted are floating point and complex dtypes and, with dtype=, bool and integers of up to 32 bits");
   TORCH_CHECK(!is_integer(asked), sum::kVectorNormExact, ": ", argument, " is ", asked,
-              "; accepted are floating point and complex dtypes", dtype ? "" : ", or any with such a dtype=");
+              "; accepted are floating point and complex dtypes", dtype ? "" : ", or any with such a dtype= or out=");
   TORCH_CHECK(self.is_complex() == at::isComplexType(asked), sum::kVectorNormExact, ": ", argument, " is ", asked,
               ", but self is ", input, "; accepted are ", self.is_complex() ? "complex" : "floating point", " dtypes");
   TORCH_CHECK(norm == sum::Operator::norm || !self.is_complex(), sum::kVectorNormExact, ": ord is 1 and self is ",
@@ -190,6 +192,20 @@ at::Tensor reduce_exact(const at::Tensor& self, const sum::Request& request, con
     }
   }
   return rounded(of, self, reduced, sizes, dtype, backend);
+}
+
+sum::Request request_for(const at::Tensor& self, const sum::Request& request, const at::Tensor& out) {
+  const auto dtype = request.dtype ? request.dtype : sum::dtype_of(request.op, self, out);
+  const char* const source = request.dtype ? "dtype" : "out";
+  sum::check_out(sum::kVectorNormExact, self, norm_dtype(self, dtype, request.op, source), out);
+  return {request.dims, request.keepdim, dtype, request.op};
+}
+
+at::Tensor& norm_exact_out(const at::Tensor& self, const sum::Request& request, at::Tensor& out,
+                           const Backend& backend) {
+  const at::Tensor norms = reduce_exact(self, request_for(self, request, out), backend);
+  at::native::resize_output(out, norms.sizes());
+  return out.copy_(norms);
 }
 
 at::Tensor exact_state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, Term term,

@@ -29,6 +29,8 @@ struct Backend {
 
 /// The sum, the mean or the norm, as the request has it.
 at::Tensor reduce_exact(const at::Tensor& self, const sum::Request& request, const Backend& backend);
+at::Tensor& norm_exact_out(const at::Tensor& self, const sum::Request& request, at::Tensor& out,
+                           const Backend& backend);
 at::Tensor exact_state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, Term term,
                        const Backend& backend);
 at::Tensor exact_round(const at::Tensor& state, at::ScalarType dtype, int64_t count, bool root, const Backend& backend);
@@ -40,6 +42,8 @@ int64_t words_of(at::ScalarType input, Term term);
 /// What of= of exact_state names, if self has it.
 Term term_of(const at::Tensor& self, std::string_view of);
 void check_state(const at::Tensor& state, at::ScalarType dtype, const c10::SymInt& count, bool root);
+/// The request for a norm in out, which tells the dtype where none is given; throws if out cannot hold it.
+sum::Request request_for(const at::Tensor& self, const sum::Request& request, const at::Tensor& out);
 /// The dtype of the result of reduce_exact().
 at::ScalarType exact_dtype(const at::Tensor& self, const sum::Request& request);
 /// What sizes of a state are left when it is rounded to `dtype`.

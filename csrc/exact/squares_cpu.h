@@ -2,13 +2,12 @@
 //
 // A square has twice the bits of an element and spans twice its binades, so it is never made. Elements of a tile that
 // are few binades apart are multiples of the least unit among them, cut into pieces of 24 or 26 bits; products of
-// pieces add up in 64 bits each. That takes vectors, as sums do (sums_cpu.h). Other tiles go to bins (float32), or to
-// the limbs of the state one element at a time (float64).
+// pieces add up in 64 bits each. That takes vectors, as sums do (sums_cpu.h). Those of other tiles are squared one by
+// one and added to the limbs of the state.
 
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <type_traits>
 
 #include "exact/floats_cpu.h"

@@ -244,13 +244,12 @@ std::optional<at::ScalarType> dtype_of(Operator op, const at::Tensor& self, cons
   return dtype;
 }
 
-void check_out(Operator op, const at::Tensor& self, at::ScalarType result, const at::Tensor& out) {
-  TORCH_CHECK(out.scalar_type() == result, name_of(op), ": expected out to have dtype ", result, ", but it has ",
+void check_out(std::string_view op, const at::Tensor& self, at::ScalarType result, const at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == result, op, ": expected out to have dtype ", result, ", but it has ",
               out.scalar_type());
-  TORCH_CHECK(out.device() == self.device(), name_of(op), ": expected out to be on the device of self, ", self.device(),
+  TORCH_CHECK(out.device() == self.device(), op, ": expected out to be on the device of self, ", self.device(),
               ", but it is on ", out.device());
-  TORCH_CHECK(out.layout() == at::kStrided, name_of(op), ": expected out to be strided, but its layout is ",
-              out.layout());
+  TORCH_CHECK(out.layout() == at::kStrided, op, ": expected out to be strided, but its layout is ", out.layout());
 }
 
 at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& out,
@@ -259,7 +258,7 @@ at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& 
   const at::ScalarType result = result_dtype(request.op, self, dtype, request.dtype ? "dtype" : "out");
   const DimSet reduced = reduced_dims(self, request.dims);
   check_has_elements(request.op, self, request.dims);
-  check_out(request.op, self, result, out);
+  check_out(name_of(request.op), self, result, out);
   // out may be self, whose sizes are then no longer those of what is summed.
   const Job job = job_of(self.is_same(out) ? self.alias() : self, request, reduced, dtype, result, sum_into, allocate);
   const auto sizes = result_sizes(self.sizes(), reduced, request.keepdim);
