@@ -12,7 +12,7 @@ reduces these: the result is replicated. An extreme has the bits of one process'
 ``reduce.sum_exact``, ``mean_exact`` and ``vector_norm_exact`` have no order. Where a reduced dimension is sharded, each
 process sums its part to a state, an all-reduce adds the states and each process rounds the total: the result is
 replicated there, with the bits of one process's. `sum_exact` does the same for shards that are plain tensors, over a
-process group.
+process group; `clip_grad_norm_` and `get_total_norm` do it for all gradients of a model.
 
 It is not part of ``import reduce_ops``, because ``torch.distributed.tensor`` takes half a second to import. DDP and
 FSDP need none of it: there the operators see plain tensors.
@@ -29,6 +29,8 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
 
+from reduce_ops.clipping import clip_grad_norm_ as clip_grad_norm_
+from reduce_ops.clipping import get_total_norm as get_total_norm
 from reduce_ops.exact import Terms
 from reduce_ops.ladder import LADDER
 from reduce_ops.process_group import parts_of, rounded, state_of
