@@ -304,6 +304,20 @@ def test_special_values(device: torch.device) -> None:
             assert vector_norm_exact(empty, ord, 0).shape == (0,)
 
 
+def test_subnormal_numbers_count_where_a_thread_flushes_them() -> None:
+    x = data("subnormal", torch.float32, 50_001)
+    expected = [(vector_norm_exact(x, ord), exact_state(x, of="squares")) for ord in (1, 2)]
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this CPU does not flush")
+    try:
+        flushed = [(vector_norm_exact(x, ord), exact_state(x, of="squares")) for ord in (1, 2)]
+    finally:
+        torch.set_flush_denormal(False)
+    for (norm, state), (wanted, words) in zip(flushed, expected, strict=True):
+        assert_same_bits(norm, wanted)
+        assert torch.equal(state, words)
+
+
 # ---- states ----
 
 

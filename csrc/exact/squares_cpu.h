@@ -3,7 +3,7 @@
 // A square has twice the bits of an element and spans twice its binades, so it is never made. Elements of a tile that
 // are few binades apart are multiples of the least unit among them, cut into pieces of 24 or 26 bits; products of
 // pieces add up in 64 bits each. That takes vectors, as sums do (sums_cpu.h). Those of other tiles are squared one by
-// one and added to the limbs of the state.
+// one: a square is added to the bin that the upper bits of its exponent name, shifted by the lower bits.
 
 #pragma once
 
@@ -40,17 +40,25 @@ class Squares {
   static constexpr std::int64_t kTile = 16384 / kSize;  // elements: a third of the L1 cache
   static constexpr int kMantissa = Format<Float>::kPrecision - 1;
 
+  // 4 lower bits of float32's exponent make 48 + 30 bits, and 90 those of a tile; 2 of float64's 106 + 6, and 123.
+  static constexpr int kLower = kSize == 4 ? 4 : 2;
+  static constexpr int kBins = 1 << (kFieldBitsOf<Float> - kLower);
+  static_assert(2 * (kMantissa + (1 << kLower)) + (kSize == 4 ? 12 : 11) <= 126);
+  static_assert(kTile <= 1 << (kSize == 4 ? 12 : 11));
+
   struct Sum {
     Kinds kinds;
     std::int64_t added;  // to the limbs, since carries were resolved
     std::int64_t words[Layout::kWords];
 
-    /// Adds value * 2^(lowest + position).
+    /// Adds value * 2^(lowest + position), of up to 63 bits or of up to 126.
     void add(std::int64_t value, int position);
+    void add_wide(unsigned __int128 value, int position);
   };
 
   void add_tile(Sum& sum, const std::byte* floats, std::int64_t n);
   void add_one_by_one(Sum& sum, const std::byte* floats, std::int64_t n);
+  void add_by_bins(Sum& sum, const std::byte* floats, std::int64_t n);
 
   const Kernels<Float> kernels_;
   Sum sums_[kMaxSquares];
