@@ -246,6 +246,39 @@ def test_ties_are_where_they_are_said_to_be(device: torch.device) -> None:
     assert_same_bits(vector_norm_exact(below, dim=1, dtype=torch.float32), low)
 
 
+def test_roots_of_any_integer(device: torch.device) -> None:
+    """Of states that were written by hand: squares of integers of 32 and 64 bits, what lies beside them, and below."""
+    generator = np.random.default_rng(0)
+    ends = [2**31, 2**31 + 1, 2**32 - 2, 2**32 - 1, 2**63, 2**63 + 1, 2**64 - 2**32, 2**64 - 2, 2**64 - 1]
+    roots = [*ends, *(int(root) for root in generator.integers(2**31, 2**63, 200)), 3 << 62, (3 << 62) + 1]
+    integers = [root**2 + more for root in roots for more in (-1, 0, 1)]
+    integers += [root * 2**32 + more for root in ends for more in (-1, 0, 1)]
+    integers += [
+        2**128 - 1,
+        2**128 - 2**64,
+        2**127 - 1,
+        2**126,
+        *(int(n) << 63 for n in generator.integers(1, 2**63, 99)),
+    ]
+    place = 40  # of the lowest limb: there is room for more below
+    rows, values = [], []
+    for n in integers:
+        for below in (0, 1):
+            limbs = [0] * 134
+            limbs[place : place + 5] = [n >> 32 * k & 0xFFFFFFFF for k in range(5)]
+            limbs[3] = below
+            rows.append([(4 << 32) + 1, 0, 0, 0, 1, *limbs])
+            values.append(
+                (n << 32 * place | below << 96) >> 2
+            )  # in units of 2**(2 * UNIT), of which limb 0 has fractions
+    states = torch.tensor(rows, device=device)
+    for target in FORMATS:
+        expected = torch.tensor([round_root(FORMATS[target], value) for value in values], dtype=torch.float64)
+        assert_same_bits(exact_round(states, dtype=target, root=True), expected.to(target), target)
+    minus = torch.cat([states[:1, :5], -states[:1, 5:]], 1)
+    assert exact_round(minus, dtype=torch.float32, root=True).isnan()
+
+
 def test_subnormal_norms(device: torch.device) -> None:
     """Whose last bit is the least number: roots of n times its square, and of small float64 to narrower dtypes."""
     for dtype, least in ((torch.float32, 2.0**-149), (torch.float64, 2.0**-1074)):

@@ -24,7 +24,8 @@ struct Problem {
   sum::Strides reduced;  // the smallest stride innermost
 };
 
-/// What is added up: terms of elements of so many bytes, which are their squares or no larger than they are.
+/// What is added up: the squares of elements of so many bytes or, with bins of their own, the elements or their
+/// magnitudes.
 struct Terms {
   int element_size;
   bool squares;

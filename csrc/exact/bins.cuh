@@ -150,7 +150,7 @@ struct IntegerBins {
   static __device__ int64_t units(int, int64_t total, unsigned&) { return total; }
 };
 
-/// Integer bins of squares, which are never less than 0.
+/// Bins of squares: integers, to which a square is added in parts of 32 bits.
 template <typename ElementT, typename StateT, int kBinsT, int kWidthT>
 struct SquareBins {
   using Bin = int64_t;
@@ -206,7 +206,8 @@ struct SquareBins {
   static __device__ uint64_t bits_of(double x) { return static_cast<uint64_t>(__double_as_longlong(x)); }
 };
 
-/// Elements of which another term is added up: they lie in memory as T, and bins take them as the Element they become.
+/// Elements of which something else is added up. They lie in memory as T does; kernels convert them to what their bins
+/// take.
 template <typename T>
 struct Magnitude {
   T element;

@@ -255,9 +255,8 @@ REDUCE_OPS_ANYWHERE inline uint64_t root_of(unsigned __int128 x, bool* exact) {
 /// The square root of (significand + f) * 2^(exponent - 127), where bit 127 of the significand is set and 0 <= f < 1.
 /// more: whether f is not 0.
 ///
-/// Rounded once, for floor(sqrt(x + f)) is floor(sqrt(x)) for an integer x: x + f lies below x + 1, and where the root
-/// reaches the next integer its square, an integer above x, has been reached. The root has 64 bits, 11 more than any
-/// format. It is exact if x is a square and f is 0.
+/// Rounded once, for floor(sqrt(x + f)) is floor(sqrt(x)) for an integer x: no square of an integer lies between x and
+/// x + f. The root has 64 bits, 11 more than any format. It is exact if x is a square and f is 0. (docs/exact.md)
 template <typename Float>
 REDUCE_OPS_ANYWHERE inline Float round_root(unsigned __int128 significand, bool more, int exponent, Rounding rounding) {
   const int odd = exponent & 1;  // then the power of two is even, and else after a shift by one
