@@ -1,5 +1,5 @@
-// The device language of CUDA on a CPU, as far as csrc/device speaks it. Included ahead of a kernel it lets a C++
-// compiler have it, with AddressSanitizer or without; tests/emulator is searched before csrc.
+// The device language of CUDA on a CPU, as far as csrc/device and csrc/exact speak it. Included ahead of a kernel it
+// lets a C++ compiler have it, with AddressSanitizer or without; tests/emulator is searched before csrc.
 //
 // Every lane of a block is a fiber, and blocks come one after the other. So barriers, shuffles and polls work, and what
 // shows is each index, each access and the tree; not races, the order of memory, or speed.
