@@ -74,7 +74,9 @@ struct WideMask {
   __device__ WideMask operator>>(int shift) const {
     return by_word([&](int i) { return bits_from(64 * i + shift); });
   }
-  __device__ bool operator==(const WideMask&) const = default;
+  __device__ bool operator==(const WideMask& other) const {
+    return ((word[0] ^ other.word[0]) | (word[1] ^ other.word[1]) | (word[2] ^ other.word[2])) == 0;
+  }
   __device__ int leading_zeros() const {
     const auto zeros = [this](int i) { return __clzll(static_cast<long long>(word[i])); };
     return word[2] != 0 ? zeros(2) : word[1] != 0 ? 64 + zeros(1) : 128 + zeros(0);

@@ -50,7 +50,7 @@ cudaError_t launch(const Launch& launch, cudaStream_t stream);
 /// Rounds `count` states of so many words each.
 cudaError_t launch_round(const int64_t* states, int words, int64_t count, const Result& result, cudaStream_t stream);
 
-/// The names of all kernels of exact sums, which are few.
+/// The names of all kernels of exact sums, which are few. Those of norms are compiled when they are first needed.
 std::vector<jit::Name> kernel_names();
 
 }  // namespace reduce_ops::exact

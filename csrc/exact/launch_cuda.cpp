@@ -88,20 +88,18 @@ cudaError_t launch_round(const int64_t* states, int words, int64_t count, const 
 
 std::vector<jit::Name> kernel_names() {
   std::vector<jit::Name> names;
-  for (const Term term : {Term::element, Term::magnitude, Term::square}) {
-    for (const Type in :
-         {Type::float8_e4m3fn, Type::float8_e5m2, Type::float16, Type::bfloat16, Type::float32, Type::float64}) {
-      for (const Instance& i : {Instance{Instance::run, term, in, 2, 0},
-                                {Instance::run, term, in, 4, 0},
-                                {Instance::run, term, in, 4, 1},
-                                {Instance::rows, term, in, 0, 0},
-                                {Instance::columns, term, in, 0, 0},
-                                {Instance::columns, term, in, 0, 1}}) {
-        names.push_back(name_of(i));
-      }
+  for (const Type in :
+       {Type::float8_e4m3fn, Type::float8_e5m2, Type::float16, Type::bfloat16, Type::float32, Type::float64}) {
+    for (const Instance& i : {Instance{Instance::run, Term::element, in, 2, 0},
+                              {Instance::run, Term::element, in, 4, 0},
+                              {Instance::run, Term::element, in, 4, 1},
+                              {Instance::rows, Term::element, in, 0, 0},
+                              {Instance::columns, Term::element, in, 0, 0},
+                              {Instance::columns, Term::element, in, 0, 1}}) {
+      names.push_back(name_of(i));
     }
   }
-  for (const int words : {Layout32::kWords, Layout64::kWords, SquaresLayout32::kWords, SquaresLayout64::kWords}) {
+  for (const int words : {Layout32::kWords, Layout64::kWords}) {
     names.push_back(name_of({Instance::round, Term::element, Type::int64, words, 0}));
   }
   return names;
