@@ -15,10 +15,13 @@
 #include "jit/kernel.h"
 #include "plan/plan.h"
 
-/// What blocks are given of shared memory when they are launched.
+/// What blocks are given of shared memory when they are launched: those of csrc/device, and those of csrc/exact.
 namespace reduce_ops::sum {
 thread_local uint4 shared[kCounterBytes / sizeof(uint4)];
 }  // namespace reduce_ops::sum
+namespace reduce_ops::exact {
+alignas(16) thread_local char memory[227 << 10];
+}  // namespace reduce_ops::exact
 
 uint3 threadIdx;
 uint3 blockIdx;
@@ -181,19 +184,24 @@ void run(dim3 grid, dim3 size, size_t shared_bytes, const std::function<void()>&
   threads = size.x * size.y * size.z;
   kernel = &body;
   require(threads > 0 && threads <= 1024, "no block of so many threads");
-  require(shared_bytes <= sizeof shared, "no block of so much shared memory");
+  using reduce_ops::exact::memory;
+  require(shared_bytes <= sizeof memory, "no block of so much shared memory");
   while (fibers.size() < threads) fibers.push_back(std::make_unique<Fiber>());
-  __asan_poison_memory_region(reinterpret_cast<char*>(shared) + shared_bytes, sizeof shared - shared_bytes);
+  const size_t of_sums = std::min(shared_bytes, sizeof shared);
+  __asan_poison_memory_region(reinterpret_cast<char*>(shared) + of_sums, sizeof shared - of_sums);
+  __asan_poison_memory_region(memory + shared_bytes, sizeof memory - shared_bytes);
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
         blockIdx = {x, y, z};
-        std::memset(shared, 0x7f, shared_bytes);  // no sum of any dtype
+        std::memset(shared, 0x7f, of_sums);  // no sum of any dtype
+        std::memset(memory, 0x7f, shared_bytes);
         run_block();
       }
     }
   }
   __asan_unpoison_memory_region(shared, sizeof shared);
+  __asan_unpoison_memory_region(memory, sizeof memory);
 }
 
 }  // namespace emulator

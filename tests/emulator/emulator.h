@@ -1,5 +1,5 @@
-// The device language of CUDA on a CPU, as far as csrc/device speaks it. Included ahead of a kernel it lets a C++
-// compiler have it, with AddressSanitizer or without; tests/emulator is searched before csrc.
+// The device language of CUDA on a CPU, as far as csrc/device and csrc/exact speak it. Included ahead of a kernel it
+// lets a C++ compiler have it, with AddressSanitizer or without; tests/emulator is searched before csrc.
 //
 // Every lane of a block is a fiber, and blocks come one after the other. So barriers, shuffles and polls work, and what
 // shows is each index, each access and the tree; not races, the order of memory, or speed.
@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -128,6 +129,9 @@ extern dim3 gridDim;
 
 // ---- its functions
 
+using std::isfinite;
+using std::isnan;
+
 inline void __syncthreads() { emulator::wait_for_block(); }
 
 inline void __syncwarp() { emulator::Shown<int>(0); }
@@ -157,6 +161,19 @@ T __reduce_add_sync(unsigned, T x) {
   return sum;
 }
 
+template <typename T>
+T __reduce_or_sync(unsigned, T x) {
+  return emulator::exchange(x, [](const auto& of) {
+    T bits = 0;
+    for (unsigned i = 0; i < emulator::kWarpSize; ++i) bits |= of(i);
+    return bits;
+  });
+}
+
+inline unsigned __ballot_sync(unsigned, int x) {
+  return __reduce_or_sync(0, (x != 0 ? 1u : 0u) << emulator::lane->number);
+}
+
 inline int __any_sync(unsigned, int x) {
   const emulator::Shown<int> shown(x);
   bool any = false;
@@ -176,6 +193,18 @@ void __stcs(T* p, T x) {
 
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(uint64_t{a} * b >> 32); }
 
+inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
+inline int __clzll(long long x) { return std::countl_zero(static_cast<unsigned long long>(x)); }
+
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
+inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
+inline int __double2hiint(double x) { return static_cast<int>(std::bit_cast<long long>(x) >> 32); }
+inline int __double2loint(double x) { return static_cast<int>(std::bit_cast<long long>(x)); }
+inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
+
+inline unsigned atomicOr(unsigned* p, unsigned x) { return std::exchange(*p, *p | x); }
+
 inline int __ffs(int x) { return std::countr_zero(static_cast<unsigned>(x)) % 32 + (x != 0); }
 
 inline unsigned __brev(unsigned x) {
@@ -186,6 +215,10 @@ inline unsigned __brev(unsigned x) {
 
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return static_cast<unsigned>((uint64_t{high} << 32 | low) >> shift % 32);
+}
+
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return static_cast<unsigned>((uint64_t{high} << 32 | low) << shift % 32 >> 32);
 }
 
 inline unsigned __vcmpne4(unsigned a, unsigned b) {
