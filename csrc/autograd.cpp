@@ -24,6 +24,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -217,9 +218,13 @@ TORCH_LIBRARY_IMPL(reduce, Autograd, m) {
   register_operators<Differentiable>(m);
   register_operator<kSumExact, ExactlyDifferentiable<kSumExact>>(m);
   register_operator<kMeanExact, ExactlyDifferentiable<kMeanExact>>(m);
+  register_operator<kVectorNormExact, Differentiable<kVectorNormExact>>(m);
 }
 
-TORCH_LIBRARY_IMPL(reduce, ADInplaceOrView, m) { register_operators<Written>(m); }
+TORCH_LIBRARY_IMPL(reduce, ADInplaceOrView, m) {
+  register_operators<Written>(m);
+  register_operator<kVectorNormExact, Written<kVectorNormExact>>(m);
+}
 
 }  // namespace reduce_ops::sum
 
@@ -235,16 +240,18 @@ at::Tensor state_all(c10::DispatchKeySet keys, const at::Tensor& self) {
   return op.redispatch(keys & c10::after_autograd_keyset, self);
 }
 
-at::Tensor state_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims dims, bool keepdim) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool)>("exact_state", "dim_IntList");
+at::Tensor state_dims(c10::DispatchKeySet keys, const at::Tensor& self, Dims dims, bool keepdim, std::string_view of) {
+  static const auto op =
+      find_operator<at::Tensor(const at::Tensor&, Dims, bool, std::string_view)>("exact_state", "dim_IntList");
   const at::AutoDispatchBelowADInplaceOrView guard;
-  return op.redispatch(keys & c10::after_autograd_keyset, self, dims, keepdim);
+  return op.redispatch(keys & c10::after_autograd_keyset, self, dims, keepdim, of);
 }
 
-at::Tensor round(c10::DispatchKeySet keys, const at::Tensor& state, at::ScalarType dtype, c10::SymInt count) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, at::ScalarType, c10::SymInt)>("exact_round");
+at::Tensor round(c10::DispatchKeySet keys, const at::Tensor& state, at::ScalarType dtype, c10::SymInt count,
+                 bool root) {
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, at::ScalarType, c10::SymInt, bool)>("exact_round");
   const at::AutoDispatchBelowADInplaceOrView guard;
-  return op.redispatch(keys & c10::after_autograd_keyset, state, dtype, std::move(count));
+  return op.redispatch(keys & c10::after_autograd_keyset, state, dtype, std::move(count), root);
 }
 
 }  // namespace

@@ -66,6 +66,8 @@ TORCH_LIBRARY(reduce, m) {
   const std::pair<std::string, std::string> others[] = {
       {"nansum", "(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None"},
       {"vector_norm", "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None"},
+      {"vector_norm_exact",
+       "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None"},
       {"amax", "(Tensor self, int[1] dim=[], bool keepdim=False"},
       {"amin", "(Tensor self, int[1] dim=[], bool keepdim=False"}};
   for (const auto& [name, arguments] : others) {
@@ -125,9 +127,10 @@ TORCH_LIBRARY(reduce, m) {
     m.def((name + along + ") -> Tensor").c_str(), pure);
     m.def((name + "(Tensor self, *, ScalarType? dtype=None) -> Tensor").c_str(), pure);
   }
-  m.def("exact_state.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", pure);
+  m.def("exact_state.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, str of='elements') -> Tensor",
+        pure);
   m.def("exact_state(Tensor self) -> Tensor", pure);
-  m.def("exact_round(Tensor state, *, ScalarType dtype, SymInt count=1) -> Tensor", pure);
+  m.def("exact_round(Tensor state, *, ScalarType dtype, SymInt count=1, bool root=False) -> Tensor", pure);
 
   m.def("_override_aten(str[] operators) -> ()", [](std::vector<std::string> names) { override_aten(names); });
   m.def("_read(Tensor self) -> Tensor");  // for benchmarks: what no sum of self can beat

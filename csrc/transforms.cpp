@@ -25,6 +25,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dispatch.h"
@@ -81,6 +82,18 @@ namespace {
 
 using Keys = c10::DispatchKeySet;
 
+/// The request with the dtype that out asks for; throws if out cannot hold the result.
+template <const char* kName>
+Request request_for(const at::Tensor& self, const Request& r, const at::Tensor& out) {
+  if constexpr (kName == kVectorNormExact) {
+    return exact::request_for(self, r, out);
+  } else {
+    const Dtype dtype = r.dtype ? r.dtype : dtype_of(r.op, self, out);
+    check_out(kName, self, result_dtype(r.op, self, dtype, r.dtype ? "dtype" : "out"), out);
+    return {r.dims, r.keepdim, dtype, r.op};
+  }
+}
+
 template <const char* kName>
 struct Meta {
   static at::Tensor run(Keys, const at::Tensor& self, const Request& r) {
@@ -90,8 +103,7 @@ struct Meta {
     return at::empty_symint(result_sizes(self.sym_sizes(), reduced, r.keepdim), self.options().dtype(dtype));
   }
   static at::Tensor& run_out(Keys, const at::Tensor& self, const Request& r, at::Tensor& out) {
-    const Dtype dtype = r.dtype ? r.dtype : dtype_of(r.op, self, out);
-    check_out(r.op, self, result_dtype(r.op, self, dtype, r.dtype ? "dtype" : "out"), out);
+    request_for<kName>(self, r, out);
     const DimSet reduced = reduced_dims(self, r.dims);
     check_has_elements(r.op, self, r.dims);
     out.resize__symint(result_sizes(self.sym_sizes(), reduced, r.keepdim));
@@ -132,11 +144,10 @@ template <const char* kName>
 struct Functionalized {
   static at::Tensor& run_out(Keys, const at::Tensor& self, const Request& r, at::Tensor& out) {
     const at::Tensor x = unwrapped(self);
-    const Dtype asked = r.dtype ? r.dtype : dtype_of(r.op, self, out);
-    check_out(r.op, self, result_dtype(r.op, self, asked, r.dtype ? "dtype" : "out"), out);
+    const Request asked = request_for<kName>(self, r, out);
     const at::Tensor result = [&] {
       const at::AutoDispatchSkipFunctionalize guard;
-      return call<kName>(x, {r.dims, r.keepdim, asked, r.op});
+      return call<kName>(x, asked);
     }();
     at::functionalization::impl::replace_(out, result);
     at::functionalization::impl::commit_update(out);
@@ -155,15 +166,20 @@ TORCH_LIBRARY_IMPL(reduce, AutocastCUDA, m) {
   register_operator<kSum, Autocast<kSum>>(m);
   register_operator<kSumExact, Autocast<kSumExact>>(m);
   register_operator<kVectorNorm, Autocast<kVectorNorm>>(m);
+  register_operator<kVectorNormExact, Autocast<kVectorNormExact>>(m);
 }
 
 TORCH_LIBRARY_IMPL(reduce, FuncTorchBatched, m) {
   register_operators<Batched>(m);
   register_operator<kSumExact, Batched<kSumExact>>(m);
   register_operator<kMeanExact, Batched<kMeanExact>>(m);
+  register_operator<kVectorNormExact, Batched<kVectorNormExact>>(m);
 }
 
-TORCH_LIBRARY_IMPL(reduce, Functionalize, m) { register_operators<Functionalized>(m); }
+TORCH_LIBRARY_IMPL(reduce, Functionalize, m) {
+  register_operators<Functionalized>(m);
+  register_operator<kVectorNormExact, Functionalized<kVectorNormExact>>(m);
+}
 
 }  // namespace reduce_ops::sum
 
@@ -179,36 +195,46 @@ struct Meta {
     return at::empty_symint(sum::result_sizes(self.sym_sizes(), reduced, request.keepdim), self.options().dtype(dtype));
   }
 
-  static at::Tensor state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim) {
+  static at::Tensor& norm_out(const at::Tensor& self, const sum::Request& request, at::Tensor& out) {
+    request_for(self, request, out);
+    const DimSet reduced = sum::reduced_dims(self, request.dims);
+    out.resize__symint(sum::result_sizes(self.sym_sizes(), reduced, request.keepdim));
+    return out;
+  }
+
+  static at::Tensor state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::string_view of) {
     check_summable("exact_state", "self", self.scalar_type());
+    const Term term = term_of(self, of);
     const DimSet reduced = sum::reduced_dims(self, dims);
     auto sizes = sum::result_sizes(self.sym_sizes(), reduced, keepdim);
-    if (self.is_complex()) sizes.push_back(2);
-    sizes.push_back(words_of(self.scalar_type()));
+    if (self.is_complex() && term == Term::element) sizes.push_back(2);
+    sizes.push_back(words_of(self.scalar_type(), term));
     return at::empty_symint(sizes, self.options().dtype(at::kLong));
   }
 
-  static at::Tensor round(const at::Tensor& state, at::ScalarType dtype, c10::SymInt count) {
-    check_state(state, dtype, count);
+  static at::Tensor round(const at::Tensor& state, at::ScalarType dtype, c10::SymInt count, bool root) {
+    check_state(state, dtype, count, root);
     return at::empty_symint(rounded_sizes(state, dtype), state.options().dtype(dtype));
   }
 };
 
 // vmap: a batch of states is states, one after the other. (The batches of sum_exact are those of sum, above.)
 
-at::Tensor state_dims(const at::Tensor& self, Dims dims, bool keepdim) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, Dims, bool)>("exact_state", "dim_IntList");
-  return batched_over_dims(self, dims, keepdim, [](const at::Tensor& batch, at::IntArrayRef shifted, bool keeps) {
-    return op.call(batch, shifted, keeps);
+at::Tensor state_dims(const at::Tensor& self, Dims dims, bool keepdim, std::string_view of) {
+  static const auto op =
+      find_operator<at::Tensor(const at::Tensor&, Dims, bool, std::string_view)>("exact_state", "dim_IntList");
+  return batched_over_dims(self, dims, keepdim, [of](const at::Tensor& batch, at::IntArrayRef shifted, bool keeps) {
+    return op.call(batch, shifted, keeps, of);
   });
 }
 
-at::Tensor state_all(const at::Tensor& self) { return state_dims(self, std::nullopt, false); }
+at::Tensor state_all(const at::Tensor& self) { return state_dims(self, std::nullopt, false, "elements"); }
 
-at::Tensor round(const at::Tensor& state, at::ScalarType dtype, c10::SymInt count) {
-  static const auto op = find_operator<at::Tensor(const at::Tensor&, at::ScalarType, c10::SymInt)>("exact_round");
-  check_state(state, dtype, count);  // whose sizes are those of a sample; a batch could make up for what they lack
-  return batched(state, [&](const at::Tensor& batch) { return op.call(batch, dtype, count); });
+at::Tensor round(const at::Tensor& state, at::ScalarType dtype, c10::SymInt count, bool root) {
+  static const auto op = find_operator<at::Tensor(const at::Tensor&, at::ScalarType, c10::SymInt, bool)>("exact_round");
+  check_state(state, dtype, count,
+              root);  // whose sizes are those of a sample; a batch could make up for what they lack
+  return batched(state, [&](const at::Tensor& batch) { return op.call(batch, dtype, count, root); });
 }
 
 }  // namespace

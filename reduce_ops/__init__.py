@@ -30,7 +30,7 @@ def _is_imported_by_runpy() -> bool:
 
 if TYPE_CHECKING or not _is_imported_by_runpy():
     from reduce_ops.canonical import mean, nansum, sum
-    from reduce_ops.exact import exact_round, exact_state, mean_exact, sum_exact
+    from reduce_ops.exact import exact_round, exact_state, mean_exact, sum_exact, vector_norm_exact
     from reduce_ops.explanation import Access, Explanation, Pass, Phase, Totals, explain
     from reduce_ops.ladder import (
         LADDER,
@@ -109,4 +109,5 @@ __all__ = [
     "var_mean",
     "vecdot",
     "vector_norm",
+    "vector_norm_exact",
 ]

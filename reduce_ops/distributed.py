@@ -9,9 +9,10 @@ Norms and extremes have no ``Partial``. Each process reduces its part, the resul
 reduces these: the result is replicated. An extreme has the bits of one process's; so has a norm of the orders inf and
 -inf.
 
-``reduce.sum_exact`` and ``mean_exact`` have no order. Where a reduced dimension is sharded, each process sums its part
-to a state, an all-reduce adds the states and each process rounds the total: the result is replicated there, with the
-bits of one process's. `sum_exact` does the same for shards that are plain tensors, over a process group.
+``reduce.sum_exact``, ``mean_exact`` and ``vector_norm_exact`` have no order. Where a reduced dimension is sharded, each
+process sums its part to a state, an all-reduce adds the states and each process rounds the total: the result is
+replicated there, with the bits of one process's. `sum_exact` does the same for shards that are plain tensors, over a
+process group; `clip_grad_norm_` and `get_total_norm` do it for all gradients of a model.
 
 It is not part of ``import reduce_ops``, because ``torch.distributed.tensor`` takes half a second to import. DDP and
 FSDP need none of it: there the operators see plain tensors.
@@ -28,6 +29,9 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
 
+from reduce_ops.clipping import clip_grad_norm_ as clip_grad_norm_
+from reduce_ops.clipping import get_total_norm as get_total_norm
+from reduce_ops.exact import Terms
 from reduce_ops.ladder import LADDER
 from reduce_ops.process_group import parts_of, rounded, state_of
 from reduce_ops.process_group import sum_exact as sum_exact
@@ -85,13 +89,15 @@ def _sums_of_rows(x: Any, version: int, dtype: torch.dtype | None = None, block_
     return _shardings(x, set(range(1, x.ndim)), False, dtype, 1)
 
 
-def _exact_state(x: Any, dim: Sequence[int] | None = None, keepdim: bool = False) -> list[Sharding]:
+def _exact_state(
+    x: Any, dim: Sequence[int] | None = None, keepdim: bool = False, of: str = "elements"
+) -> list[Sharding]:
     kept_or_partial = _sum_dims(x, dim, keepdim)
     # A sum of states is a state, but the values of a Partial are not elements: they have to be added up first.
     return [(results, arguments) for results, arguments in kept_or_partial if arguments[0] != Partial()]
 
 
-def _exact_round(state: Any, dtype: torch.dtype, count: int = 1) -> list[Sharding]:
+def _exact_round(state: Any, dtype: torch.dtype, count: int = 1, root: bool = False) -> list[Sharding]:
     result: list[Sharding] = [([Replicate()], [Replicate()])]
     for d in range(state.ndim - (2 if dtype.is_complex else 1)):
         result.append(([Shard(d)], [Shard(d)]))
@@ -126,13 +132,17 @@ def _exact(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, A
     x = _whole(given["self"])
     result = _on_meta(op, x, args, kwargs)
     parts = [_like(x, part, x.shape, x.stride()) for part in parts_of(x.to_local(), result.dtype)]
-    state = _whole(state_of(parts, dim, keepdim))
+    of: Terms = "elements"
+    if op is torch.ops.reduce.vector_norm_exact.default:
+        of = "magnitudes" if given.get("ord", 2) == 1 else "squares"
+    state = _whole(state_of(parts, dim, keepdim, of))
     is_mean = op._schema.name == "reduce::mean_exact"
     count = math.prod(x.shape[d] for d in _reduced_dims(x, dim)) if is_mean else 1
     if count == 0:
         local = op(x.to_local(), *args[1:], **kwargs)
     else:
-        local = rounded(state.to_local(), result.dtype, x.is_complex(), count)
+        of_complex = x.is_complex() and of == "elements"
+        local = rounded(state.to_local(), result.dtype, of_complex, count, root=of == "squares")
     return _like(state, local, result.shape, result.stride())
 
 
@@ -367,10 +377,12 @@ def _register(rules: dict[torch._ops.OpOverload, Callable[..., list[Sharding]]])
     for op, rule in rules.items():
         register_sharding(op)(rule)
         # What a rule said is remembered by the arguments from the first integer on. A list of them, such as dim,
-        # PyTorch does not count, and would give a sum along one dimension the answer for another.
+        # PyTorch does not count, nor a string, and would give a sum along one dimension the answer for another.
         infos[op].static_argnum = 1
+        infos[op].static_kwargkey = [argument.name for argument in op._schema.arguments if argument.kwarg_only]
     for packet in (torch.ops.reduce.sum_exact, torch.ops.reduce.mean_exact):
         handlers |= dict.fromkeys((packet.default, packet.dim_IntList), _exact)
+    handlers[torch.ops.reduce.vector_norm_exact.default] = _exact
     handlers |= dict.fromkeys((torch.ops.reduce.mean.default, torch.ops.reduce.mean.dim_IntList), _mean)
     handlers |= {getattr(torch.ops.reduce, name).default: _of_parts for name in ("vector_norm", "amax", "amin")}
     handlers |= {torch.ops.reduce.transform_sum.default: _transform, torch.ops.reduce._var_mean.default: _var_mean}

@@ -101,9 +101,11 @@ def _dims(x: Tensor, dim: int | Sequence[int] | None) -> str:
     return f"dim={wrapped} of {x.ndim}"
 
 
-def state_of(parts: Sequence[Tensor], dim: int | Sequence[int] | None, keepdim: bool) -> Tensor:
+def state_of(
+    parts: Sequence[Tensor], dim: int | Sequence[int] | None, keepdim: bool, of: exact.Terms = "elements"
+) -> Tensor:
     """Return the state of one tensor, or of two that are summed together."""
-    states = [exact.exact_state(part, dim, keepdim) for part in parts]
+    states = [exact.exact_state(part, dim, keepdim, of=of) for part in parts]
     return states[0] if len(states) == 1 else states[0] + states[1]
 
 
@@ -125,11 +127,11 @@ def _as_floats(x: Tensor) -> list[Tensor]:
     return [high.double() * 2.0**32, low.double()]
 
 
-def rounded(state: Tensor, dtype: torch.dtype, of_complex: bool, count: int = 1) -> Tensor:
-    """Round a state, divided by ``count``; that of real numbers to a complex dtype too."""
+def rounded(state: Tensor, dtype: torch.dtype, of_complex: bool, count: int = 1, root: bool = False) -> Tensor:
+    """Round a state, divided by ``count``, or its root; that of real numbers to a complex dtype too."""
     if dtype.is_complex and not of_complex:
         return exact.exact_round(state, dtype=dtype.to_real(), count=count).to(dtype)
-    return exact.exact_round(state, dtype=dtype, count=count)
+    return exact.exact_round(state, dtype=dtype, count=count, root=root)
 
 
 @dataclass

@@ -22,6 +22,13 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
+def forkserver() -> multiprocessing.context.BaseContext:
+    """Starts processes from a server that has imported PyTorch, which takes seconds; what was forked may not use CUDA.
+    Their environment is that of the server."""
+    multiprocessing.set_forkserver_preload(["torch.distributed", "reduce_ops.distributed"])
+    return multiprocessing.get_context("forkserver")
+
+
 def in_process(rank: int, checks: list[Check], device: str, port: int, world: int, seconds: int) -> None:
     os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
     torch.set_num_threads(1)
@@ -42,9 +49,7 @@ def spawn(checks: list[Check], device: torch.device, world: int = 2, seconds: in
     if device.type == "cuda" and torch.cuda.device_count() < world:
         pytest.skip(f"needs {world} GPUs")
     arguments = (checks, device.type, free_port(), world, seconds)
-    # From a server that has imported PyTorch, which takes seconds; what was forked may not use CUDA.
-    multiprocessing.set_forkserver_preload(["torch.distributed", "reduce_ops.distributed"])
-    method = "spawn" if device.type == "cuda" else "forkserver"
+    method = "spawn" if device.type == "cuda" else forkserver().get_start_method()
     torch.multiprocessing.start_processes(
         in_process, arguments, nprocs=world, start_method=method
     )  # raises their errors

@@ -153,6 +153,9 @@ def means(device: str) -> None:
                     assert_same_bits(actual.full_tensor(), expected)
                 exact = OPS.mean_exact(d, dim, keepdim).full_tensor()
                 assert_same_bits(exact, OPS.mean_exact(x, dim, keepdim))
+                for ord in (1, 2):
+                    exact = OPS.vector_norm_exact(d, ord, dim, keepdim).full_tensor()
+                    assert_same_bits(exact, OPS.vector_norm_exact(x, ord, dim, keepdim))
         torch.testing.assert_close(OPS.mean.default(d).full_tensor(), OPS.mean(x))
         wide = OPS.mean(d, dtype=torch.float64)
         assert wide.dtype == torch.float64

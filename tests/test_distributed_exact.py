@@ -297,6 +297,39 @@ def gradients_of_dtensors(device: str) -> None:
         sum_exact(d.detach())
 
 
+def norms_of_dtensors(device: str) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+
+    mesh = init_device_mesh(device, (dist.get_world_size(),))
+    for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.complex64, torch.int32):
+        x = random_values(28, dtype).view(7, 4).to(device)
+        real = torch.float32 if dtype == torch.int32 else None
+        for placement, dim, ord in itertools.product((Replicate(), Shard(0), Shard(1)), (None, 0, 1), (1, 2)):
+            if ord == 1 and dtype.is_complex:
+                continue
+            d = distribute_tensor(x, mesh, [placement])
+            norm = OPS.vector_norm_exact(d, ord, dim, dtype=real)
+            assert_same_bits(norm.full_tensor(), OPS.vector_norm_exact(x, ord, dim, dtype=real), (placement, dim, ord))
+            if real is None:
+                for of in ("squares", "elements", "magnitudes")[: 2 if dtype.is_complex else 3]:
+                    state, expected = OPS.exact_state(d, dim, of=of).full_tensor(), OPS.exact_state(x, dim, of=of)
+                    assert state.shape == expected.shape
+                    rounded, wanted = (OPS.exact_round(of, dtype=torch.float64) for of in (state, expected))
+                    assert_same_bits(rounded, wanted, (placement, dim, dtype))
+    x = random_values(28, torch.float32).view(7, 4).to(device)
+    d = distribute_tensor(x, mesh, [Shard(0)])
+    state = OPS.exact_state(d, of="squares")
+    assert state.placements == (Partial(),) and state.shape == (25,)
+    total = OPS.exact_round((state + state).redistribute(placements=[Replicate()]), dtype=torch.float32, root=True)
+    assert_same_bits(total.full_tensor(), OPS.vector_norm_exact(torch.cat([x, x])))
+    leaf, reference = d.requires_grad_(), x.requires_grad_()
+    for t in (leaf, reference):
+        OPS.vector_norm_exact(t, 2, 0).sin().sum().backward()
+    assert leaf.grad is not None and reference.grad is not None
+    torch.testing.assert_close(leaf.grad.full_tensor(), reference.grad)
+
+
 def test_two(device: torch.device) -> None:
     checks = [
         shards_of_any_size,
@@ -305,12 +338,13 @@ def test_two(device: torch.device) -> None:
         sums_of_dtensors,
         sums_under_autocast,
         gradients_of_dtensors,
+        norms_of_dtensors,
     ]
     spawn(checks, device, 2)
 
 
 def test_three(device: torch.device) -> None:
-    spawn([shards_of_some, special_values, groups_of_some, mistakes, sums_of_dtensors], device, 3)
+    spawn([shards_of_some, special_values, groups_of_some, mistakes, sums_of_dtensors, norms_of_dtensors], device, 3)
 
 
 def test_four(device: torch.device) -> None:

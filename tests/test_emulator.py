@@ -1,4 +1,7 @@
-"""The kernels of csrc/device on a CPU, lane by lane, under AddressSanitizer: what memcheck sees, without a GPU."""
+"""The kernels of csrc/device and csrc/exact on a CPU, lane by lane, under AddressSanitizer.
+
+That is what memcheck sees, without a GPU.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,19 @@ from torch.utils import cpp_extension
 
 ROOT = Path(__file__).parent.parent
 CSRC = ROOT / "csrc"
-DRIVER = ROOT / "tests/sanitizer/sum_driver.cu"
 EMULATOR = ROOT / "tests/emulator"
 SANITIZE = "-fsanitize=address"
 # -fno-extern-tls-init: the shared memory that is declared in one file and defined in another needs no constructor.
-FLAGS = f"-std=c++20 -w -ffp-contract=off -fno-extern-tls-init {SANITIZE} -include emulator.h -x c++ -c".split()
-# Kernels take longer to compile than to run: with -O0, and calls that check accesses instead of code around each, 39
+FLAGS = ["-std=c++20", "-w", "-ffp-contract=off", "-fno-extern-tls-init", "-include", "emulator.h", "-x", "c++", "-c"]
+# Kernels take as long to compile as to run: with -O0, and calls that check accesses instead of code around each, 39
 # seconds instead of 59, and all sums 11.
-OF_KERNELS = ["-O0", "--param", "asan-instrumentation-with-call-threshold=0"]
+OF_KERNELS = ["-O0", SANITIZE, "--param", "asan-instrumentation-with-call-threshold=0"]
+OF_PLANS = ["-O1", SANITIZE]
+OF_TESTS = ["-O2"]  # what is not under test is not checked: all sums, and all others, take 37 seconds instead of 65
 OPERATORS = ("sums", "others")
 LARGEST = "5001"  # elements of a sum
 EVERY = "12"  # shape is summed by all legal plans; by those of all shapes it takes four times as long
+EXACT_SUMS = ("4000", "13")  # one in 13 shapes of up to so many elements; these take every family
 
 
 def register(kernels: list[str]) -> str:
@@ -41,19 +46,17 @@ def arguments(operators: str) -> list[str]:
     return [LARGEST, operators, EVERY]
 
 
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program that tests/sanitizer/sum_driver.cu is as C++, with all kernels that it takes."""
+def build(folder: Path, name: str, sources: list[Path], calls: list[list[str]]) -> Path:
+    """Build what tests/sanitizer/<name>.cu is as C++, with all kernels that it takes in these calls."""
     if cpp_extension.CUDA_HOME is None or shutil.which("g++") is None:
         pytest.skip("no g++, or no CUDA headers")
-    folder = tmp_path_factory.mktemp("emulator")
     headers = [f"-I{path}" for path in (EMULATOR, CSRC, Path(cpp_extension.CUDA_HOME, "include"))]
-    plans = sorted(CSRC.glob("plan/*.cpp"))
-    sources = [DRIVER, *plans, CSRC / "sum/launch_cuda.cpp", CSRC / "sum/instance_cuda.cpp", EMULATOR / "emulator.cpp"]
+    driver = ROOT / f"tests/sanitizer/{name}.cu"
+    sources = [driver, *sorted(CSRC.glob("plan/*.cpp")), *sources, EMULATOR / "emulator.cpp"]
 
     def compile_one(source: Path) -> Path:
         compiled = folder / f"{source.stem}.o"
-        how = OF_KERNELS if source.parent == folder else ["-O1"]
+        how = OF_KERNELS if source.parent == folder else OF_PLANS if CSRC in source.parents else OF_TESTS
         subprocess.run(["g++", *how, *FLAGS, *headers, source, "-o", compiled], check=True)
         return compiled
 
@@ -68,23 +71,39 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
         without = link("without_kernels", objects)
         environment = os.environ | {"EMULATOR_LIST": "1"}
         needed: set[str] = set()
-        for operators in OPERATORS:
-            command = [without, *arguments(operators)]
-            listed = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-            needed |= {line for line in listed.stdout.splitlines() if line.startswith("device/")}
+        for call in calls:
+            listed = subprocess.run([without, *call], capture_output=True, text=True, check=False, env=environment)
+            needed |= {line for line in listed.stdout.splitlines() if line.startswith(("device/", "exact/"))}
         kernels = sorted(needed)
-        assert len(kernels) > 100
+        assert kernels
         files = [folder / f"kernels_{i}.cpp" for i in range(2)]
         for i, file in enumerate(files):
             file.write_text(register(kernels[i::2]), encoding="utf-8")
         objects += pool.map(compile_one, files)
-    return link("sum_driver", objects)
+    return link(name, objects)
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sources = [CSRC / "sum/launch_cuda.cpp", CSRC / "sum/instance_cuda.cpp"]
+    return build(tmp_path_factory.mktemp("sums"), "sum_driver", sources, [arguments(of) for of in OPERATORS])
+
+
+def check(command: list[Path | str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert ", 0 wrong" in done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operators", OPERATORS)
 def test_every_family_on_a_cpu(operators: str, driver: Path) -> None:
     """The bits of the tree, no access outside an allocation, and slots left empty: of up to 5001 elements a sum."""
-    done = subprocess.run([driver, *arguments(operators)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert ", 0 wrong" in done.stdout
+    check([driver, *arguments(operators)])
+
+
+@pytest.mark.slow
+def test_exact_sums_on_a_cpu(tmp_path: Path) -> None:
+    """The words of states of elements, magnitudes and squares, and what exact_round makes of them."""
+    sources = [CSRC / "exact/launch_cuda.cpp", CSRC / "exact/exact_plan.cpp"]
+    check([build(tmp_path, "exact_driver", sources, [[*EXACT_SUMS]]), *EXACT_SUMS])

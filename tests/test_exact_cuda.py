@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from exact_oracle import FORMATS, UNIT, round_to, total
-from reduce_ops import exact_round, exact_state, sum, sum_exact
+from reduce_ops import exact_round, exact_state, sum, sum_exact, vector_norm_exact
 from support import assert_same_bits, in_threads, one_multiprocessor, random_values
 
 pytestmark = pytest.mark.gpu
@@ -30,8 +30,11 @@ def assert_exact(x: torch.Tensor, *args: object) -> None:
     """On the GPU and on the CPU: the same state, and the same bits when it is rounded."""
     on_gpu = x if x.is_cuda else x.cuda()
     what = (x.dtype, tuple(x.shape), x.stride(), *args)
-    assert_same_bits(exact_state(on_gpu, *args), exact_state(x.cpu(), *args), what)
+    for of in ("elements", "magnitudes", "squares"):
+        assert_same_bits(exact_state(on_gpu, *args, of=of), exact_state(x.cpu(), *args, of=of), (of, *what))
     assert_same_bits(sum_exact(on_gpu, *args), sum_exact(x.cpu(), *args), what)
+    for ord in (1, 2):
+        assert_same_bits(vector_norm_exact(on_gpu, ord, *args), vector_norm_exact(x.cpu(), ord, *args), (ord, *what))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

@@ -42,6 +42,7 @@ def sums() -> dict[str, int]:
             add(f"{dtype} turned {matrix.shape}", reduce_ops.sum(matrix.t()))
         if not dtype.is_complex:
             add(f"{dtype} exact", reduce_ops.sum_exact(x))
+        add(f"{dtype} exact norm", reduce_ops.vector_norm_exact(x))
     every = torch.arange(2**16).to(torch.uint16).view(torch.float16)
     every = every.where(~every.isnan(), 1)
     add("sums of every float16", reduce_ops.sum(every.view(-1, 2**10), 1, dtype=torch.float32))

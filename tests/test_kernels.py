@@ -13,12 +13,15 @@ import textwrap
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import Queue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from processes import forkserver
 from reduce_ops import _library
 from support import PYTHON
 
@@ -238,21 +241,25 @@ def test_without_nvrtc_files_are_used_and_an_error_says_what_helps(cache: Path) 
     assert run(FIND, REDUCE_OPS_NVRTC="/nonexistent").stdout.startswith("False")
 
 
-@pytest.mark.slow
+def find_all(start: Barrier, cache: str, names: list[str], compiled: Queue[int]) -> None:
+    os.environ["REDUCE_OPS_CACHE"] = cache
+    start.wait()
+    compiled.put(sum(find(name) for name in names))
+
+
 def test_several_processes_compile_each_kernel_once(tmp_path: Path) -> None:
     x = torch.empty(1000, 3)
     names = [kernels(x.to(dtype), dim)[0] for dtype in (torch.float32, torch.float64) for dim in (0, 1)]
-    code = f"""
-        import time
-        start = time.perf_counter()
-        compiled = sum(ops._find_kernel(name, 'sm_90')[2] for name in {names})
-        print(compiled, time.perf_counter() - start)
-        """
-    command = [*PYTHON, "-c", prelude() + textwrap.dedent(code)]
-    environment = os.environ | {"REDUCE_OPS_CACHE": str(tmp_path)}
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(8)]
-    outputs = [process.communicate()[0].split() for process in started]
-    assert sum(int(compiled) for compiled, _ in outputs) == len(names)
+    context = forkserver()
+    start, compiled = context.Barrier(8), context.Queue()
+    arguments = (start, str(tmp_path), names, compiled)
+    processes = [context.Process(target=find_all, args=arguments, daemon=True) for _ in range(8)]
+    for process in processes:
+        process.start()
+    assert sum(compiled.get(timeout=300) for _ in processes) == len(names)
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
     assert len(list(tmp_path.glob("*/sm_90/*.kernel"))) == len(names)
     assert not list(tmp_path.glob("*/sm_90/.*.tmp"))
 

@@ -5,11 +5,15 @@
 // An element with exponent field e is m * 2^(e - bias), with e at least 1. Bin b takes those with e / width == b, which
 // are multiples of one unit, 2^(width * b - bias).
 //
-//     elements             bins           width  below, in units  additions to a bin that round nothing
-//     float16, float8      64 of float32  4      2^(11 + 3)       2^10, in 24 bits
-//     bfloat16             64 of float32  4      2^(8 + 3)        2^13, in 24 bits
-//     float32              16 of float64  16     2^(24 + 15)      2^14, in 53 bits
-//     float64, in 3 parts  68 of int64    32     2^32             2^31, in 63 bits
+//     elements                        bins           width  below, in units  additions to a bin that round nothing
+//     float16, float8                 64 of float32  4      2^(11 + 3)       2^10, in 24 bits
+//     bfloat16                        64 of float32  4      2^(8 + 3)        2^13, in 24 bits
+//     float32                         16 of float64  16     2^(24 + 15)      2^14, in 53 bits
+//     float64, in 3 parts             68 of int64    32     2^32             2^31, in 63 bits
+//     squares of float32, in 2 parts  34 of int64    16     2^32             2^31, in 63 bits
+//     squares of float64, in 5 parts  134 of int64   32     2^32             2^31, in 63 bits
+//
+// A square is m^2 * 2^(2 (e - bias)), so its exponent field counts as 2 e.
 //
 // The bins b of 32 lanes, or warps, are added up in float64 before a lane has added more than kAdditions elements,
 // which is exact by the same count (so 2^9 a lane for float32), and kept as an int64 number of units. Special values
@@ -51,7 +55,7 @@ struct FloatingBins {
   static_assert(kBins * kWidth == 256, "every exponent of float32 has a bin");
   static_assert(kBinBits + (sizeof(Bin) == 4 ? 5 : 0) <= 53, "32 bins add up in float64");
   // units() counts in those of a float32 of that bin, of 24 bits.
-  static_assert(max_elements_a_block(sizeof(Bin) == 4 ? 2 : 4) <= int64_t{1} << (63 - (24 + kWidth - 1)),
+  static_assert(max_elements_a_block({sizeof(Bin) == 4 ? 2 : 4, false}) <= int64_t{1} << (63 - (24 + kWidth - 1)),
                 "totals fit int64");
   static_assert(sizeof(Bin) > 4 || 2 * kAdditions <= 1 << -kScale,
                 "sums of elements below 2^(128 + kScale) stay below 2^127");
@@ -114,7 +118,7 @@ struct IntegerBins {
   static constexpr int kWidth = 32;
   static constexpr int kRow = kWarpSize * static_cast<int>(sizeof(Bin));
   static constexpr int kBytes = kBins * kRow;
-  static constexpr int kAdditions = max_elements_a_block(8);
+  static constexpr int kAdditions = max_elements_a_block({8, false});
   static_assert(kAdditions <= int64_t{1} << (63 - kWidth), "totals fit int64");
 
   static __device__ Bin empty() { return 0; }
@@ -146,6 +150,92 @@ struct IntegerBins {
   static __device__ int64_t units(int, int64_t total, unsigned&) { return total; }
 };
 
+/// Bins of squares: integers, to which a square is added in parts of 32 bits.
+template <typename ElementT, typename StateT, int kBinsT, int kWidthT>
+struct SquareBins {
+  using Bin = int64_t;
+  using Total = int64_t;
+  using Element = ElementT;
+  using State = StateT;
+  static constexpr int kBins = kBinsT;
+  static constexpr int kWidth = kWidthT;
+  static constexpr int kRow = kWarpSize * static_cast<int>(sizeof(Bin));
+  static constexpr int kBytes = kBins * kRow;
+  static constexpr int kAdditions = max_elements_a_block({sizeof(Element), true});
+  static_assert(kAdditions <= int64_t{1} << (63 - kLimbBits), "totals fit int64");
+
+  static __device__ Bin empty() { return 0; }
+
+  static __device__ void add(char* shared, unsigned offset, Element x, unsigned& kinds) {
+    using Bits = typename Format<Element>::Bits;
+    constexpr int kMantissa = Format<Element>::kPrecision - 1;
+    const Bits bits = bits_of(x) & ~(Bits{1} << (8 * sizeof(Bits) - 1));
+    kinds |= bits > kInfinity<Element>    ? kIsOther | kIsNaN
+             : bits == kInfinity<Element> ? kIsOther | kIsPlusInf
+                                          : kIsOther;
+    const auto field = static_cast<unsigned>(bits >> kMantissa);
+    const Bits m = (bits & ((Bits{1} << kMantissa) - 1)) | static_cast<Bits>(field != 0) << kMantissa;
+    const unsigned position = 2 * max(field, 1u);
+    const unsigned shift = position % kWidth;
+    Bin* bin = reinterpret_cast<Bin*>(shared + offset + position / kWidth * kRow);
+    if constexpr (sizeof(Element) == 4) {
+      const uint64_t square = uint64_t{m} * m << shift;  // 48 + 14 bits
+      bin[0] += static_cast<unsigned>(square);
+      bin[2 * kWarpSize] += static_cast<unsigned>(square >> 32);
+    } else {
+      const unsigned __int128 square = static_cast<unsigned __int128>(m) * m;  // 106 bits
+      unsigned below = 0;
+#pragma unroll
+      for (int part = 0; part < 5; ++part) {
+        const auto word = part < 4 ? static_cast<unsigned>(square >> (32 * part)) : 0;
+        bin[part * kWarpSize] += __funnelshift_l(below, word, shift);
+        below = word;
+      }
+    }
+  }
+
+  static __device__ void add(char* shared, unsigned offset, Element x, Element y, unsigned& kinds) {
+    add(shared, offset, x, kinds);
+    add(shared, offset, y, kinds);
+  }
+
+  static __device__ int64_t units(int, int64_t total, unsigned&) { return total; }
+
+ private:
+  static __device__ uint32_t bits_of(float x) { return __float_as_uint(x); }
+  static __device__ uint64_t bits_of(double x) { return static_cast<uint64_t>(__double_as_longlong(x)); }
+};
+
+/// Elements of which something else is added up. They lie in memory as T does; kernels convert them to what their bins
+/// take.
+template <typename T>
+struct Magnitude {
+  T element;
+
+  Magnitude() = default;
+  __device__ explicit Magnitude(int) : element{} {}  // one that is missing
+  template <typename Element>
+  __device__ explicit operator Element() const {
+    return fabs(convert<Element>(element));
+  }
+};
+template <typename T>
+struct Square {
+  T element;
+
+  Square() = default;
+  __device__ explicit Square(int) : element{} {}
+  template <typename Element>
+  __device__ explicit operator Element() const {
+    return convert<Element>(element);  // SquareBins square it
+  }
+};
+
+template <typename In>
+inline constexpr Terms kTerms{sizeof(In), false};
+template <typename T>
+inline constexpr Terms kTerms<Square<T>>{sizeof(T), true};
+
 /// The bins of elements of a type.
 template <typename In>
 struct BinsOf {
@@ -162,6 +252,16 @@ struct BinsOf<float> {
 template <>
 struct BinsOf<double> {
   using Type = IntegerBins;
+};
+template <typename T>
+struct BinsOf<Magnitude<T>> : BinsOf<T> {};
+template <typename T>
+struct BinsOf<Square<T>> {
+  using Type = SquareBins<float, SquaresLayout32, 34, 16>;
+};
+template <>
+struct BinsOf<Square<double>> {
+  using Type = SquareBins<double, SquaresLayout64, SquaresLayout64::kLimbs, 32>;
 };
 template <typename In>
 using Bins = typename BinsOf<In>::Type;

@@ -38,6 +38,71 @@ __device__ int64_t limb_of(const int64_t* totals, int stride, int k) {
   return limb;
 }
 
+/// Bits of more digits than an integer has: three words of 64, the lowest first.
+struct WideMask {
+  uint64_t word[3];
+
+  WideMask() = default;
+  __device__ WideMask(uint64_t low) : word{low, 0, 0} {}
+  __device__ explicit operator uint32_t() const { return static_cast<uint32_t>(word[0]); }
+
+  __device__ WideMask operator~() const {
+    return by_word([this](int i) { return ~word[i]; });
+  }
+  __device__ WideMask operator&(const WideMask& other) const {
+    return by_word([&](int i) { return word[i] & other.word[i]; });
+  }
+  __device__ WideMask operator^(const WideMask& other) const {
+    return by_word([&](int i) { return word[i] ^ other.word[i]; });
+  }
+  __device__ WideMask& operator|=(const WideMask& other) {
+    return *this = by_word([&](int i) { return word[i] | other.word[i]; });
+  }
+  __device__ WideMask operator+(const WideMask& other) const {
+    uint64_t carry = 0;
+    return by_word([&](int i) {
+      const uint64_t sum = word[i] + other.word[i];
+      const uint64_t result = sum + carry;
+      carry = (sum < word[i] ? 1 : 0) + (result < sum ? 1 : 0);
+      return result;
+    });
+  }
+  __device__ WideMask operator-() const { return ~*this + 1; }
+  __device__ WideMask operator<<(int shift) const {
+    return by_word([&](int i) { return bits_from(64 * i - shift); });
+  }
+  __device__ WideMask operator>>(int shift) const {
+    return by_word([&](int i) { return bits_from(64 * i + shift); });
+  }
+  __device__ bool operator==(const WideMask& other) const {
+    return ((word[0] ^ other.word[0]) | (word[1] ^ other.word[1]) | (word[2] ^ other.word[2])) == 0;
+  }
+  __device__ int leading_zeros() const {
+    const auto zeros = [this](int i) { return __clzll(static_cast<long long>(word[i])); };
+    return word[2] != 0 ? zeros(2) : word[1] != 0 ? 64 + zeros(1) : 128 + zeros(0);
+  }
+
+ private:
+  template <typename Word>
+  __device__ static WideMask by_word(const Word& of) {
+    WideMask result;
+#pragma unroll
+    for (int i = 0; i < 3; ++i) result.word[i] = of(i);
+    return result;
+  }
+
+  /// The 64 bits from bit `first` on, which may lie outside.
+  __device__ uint64_t bits_from(int first) const {
+    uint64_t result = 0;
+#pragma unroll
+    for (int i = 0; i < 3; ++i) {
+      const int up = 64 * i - first;  // where this word is to be
+      if (up > -64 && up < 64) result |= up >= 0 ? word[i] << up : word[i] >> -up;
+    }
+    return result;
+  }
+};
+
 /// One digit more than limbs: the last limb has 64 bits.
 template <typename State>
 class Digits {
@@ -100,9 +165,9 @@ class Digits {
     }
   }
 
-  /// Their value, divided and rounded. Unless kDivides the divisor is 1: a division in the kernels of sums, not even
+  /// Their value, as `finish` has it. Unless kFinishes it is only rounded: a division in the kernels of sums, not even
   /// executed, took 0.4 us of 3.6 for 2^14 float32, and 5 % for 2^27 float64 (H200).
-  template <typename Float, bool kDivides>
+  template <typename Float, bool kFinishes>
   __device__ Float rounded(Finish finish) const {
     const bool negative = at(kCount - 1) >> 31;
     const Mask used = ~Mask{0} >> (8 * sizeof(Mask) - kCount);
@@ -129,26 +194,32 @@ class Digits {
     const int zeros = __clzll(static_cast<long long>(high));  // at most 31
     const uint64_t significand = high << zeros | uint64_t{low} << zeros >> 32;
     const int exponent = State::kLowest + kLimbBits * top + 31 - zeros;
-    if (kDivides && finish.divisor > 1) {
+    if (kFinishes && (finish.divisor > 1 || (kOfSquares && finish.root))) {
       const uint64_t middle = uint64_t{low} << 32 | x.at(top - 3);
       const uint32_t last = x.at(top - 4);
       const bool more = last << zeros != 0 || (top > 4 && magnitude << (kMaskBits - top + 4) != 0);
       const uint64_t below = middle << zeros | uint64_t{last} << zeros >> 32;
-      return quotient<Float>(negative, significand, below, more, exponent, finish);
+      return finished<Float>(negative, significand, below, more, exponent, finish);
     }
     const bool more = low << zeros != 0 || (top > 2 && magnitude << (kMaskBits - top + 2) != 0);
     return round_normalized<Float>(negative, significand | more, exponent, finish.rounding);
   }
 
  private:
-  using Mask = std::conditional_t<kALane == 1, uint32_t, unsigned __int128>;  // a bit a digit
+  using Mask = std::conditional_t<kALane == 1, uint32_t,
+                                  std::conditional_t<kALane <= 4, unsigned __int128, WideMask>>;  // a bit a digit
   static constexpr int kMaskBits = 8 * sizeof(Mask);
+  static constexpr bool kOfSquares = State::kTag == SquaresLayout32::kTag;
 
   /// Not inlined: a division of 128 bits takes some hundred instructions, and no sum needs it.
   template <typename Float>
-  __device__ static __noinline__ Float quotient(bool negative, uint64_t high, uint64_t low, bool more, int exponent,
+  __device__ static __noinline__ Float finished(bool negative, uint64_t high, uint64_t low, bool more, int exponent,
                                                 Finish finish) {
     const unsigned __int128 significand = static_cast<unsigned __int128>(high) << 64 | low;
+    if constexpr (kOfSquares) {
+      if (finish.root && negative) return from_bits<Float>(kQuietNaN<Float>);
+      if (finish.root) return round_root<Float>(significand, more, exponent, finish.rounding);
+    }
     return round_quotient<Float>(negative, significand, more, exponent, finish);
   }
 
@@ -182,9 +253,14 @@ class Digits {
   }
 
   __device__ static int count_leading_zeros(Mask x) {
-    if constexpr (kALane == 1) return __clz(static_cast<int>(x));
-    const auto high = static_cast<long long>(x >> (kMaskBits / 2));
-    return high != 0 ? __clzll(high) : 64 + __clzll(static_cast<long long>(x));
+    if constexpr (kALane == 1) {
+      return __clz(static_cast<int>(x));
+    } else if constexpr (kMaskBits == 128) {
+      const auto high = static_cast<long long>(x >> (kMaskBits / 2));
+      return high != 0 ? __clzll(high) : 64 + __clzll(static_cast<long long>(x));
+    } else {
+      return x.leading_zeros();
+    }
   }
   __device__ static int count_trailing_zeros(Mask x) { return kMaskBits - 1 - count_leading_zeros(x & -x); }
 
@@ -197,16 +273,16 @@ __device__ inline unsigned special_of(unsigned kinds) {
   return (special & (special - 1)) != 0 ? kIsNaN : special;
 }
 
-template <typename Float, bool kDivides, typename State>
+template <typename Float, bool kFinishes, typename State>
 __device__ Float rounded(const Digits<State>& digits, unsigned kinds, Finish finish) {
   const unsigned special = special_of(kinds);
   if (special == kIsNaN) return from_bits<Float>(kQuietNaN<Float>);
   if (special != 0) return signed_float<Float>(special == kIsMinusInf, kInfinity<Float>);
-  return kinds == 0 ? Float(-0.0) : digits.template rounded<Float, kDivides>(finish);
+  return kinds == 0 ? Float(-0.0) : digits.template rounded<Float, kFinishes>(finish);
 }
 
 /// Writes the result of at least one element. kinds: what was among them. Called by a whole warp.
-template <typename State, bool kDivides = false>
+template <typename State, bool kFinishes = false>
 __device__ void write(const Result& result, int64_t index, const Digits<State>& digits, unsigned kinds) {
   const bool first = threadIdx.x % kWarpSize == 0;
   switch (result.type) {
@@ -220,22 +296,24 @@ __device__ void write(const Result& result, int64_t index, const Digits<State>& 
       return;
     }
     case Type::float64: {
-      const double x = rounded<double, kDivides>(digits, kinds, result.finish);
+      const double x = rounded<double, kFinishes>(digits, kinds, result.finish);
       if (first) static_cast<double*>(result.data)[index] = x;
       return;
     }
     case Type::float32: {
-      const float x = rounded<float, kDivides>(digits, kinds, result.finish);
+      const float x = rounded<float, kFinishes>(digits, kinds, result.finish);
       if (first) static_cast<float*>(result.data)[index] = x;
       return;
     }
     case Type::float16: {
-      const float x = rounded<float, kDivides>(digits, kinds, {Rounding::odd, result.finish.divisor});
+      const float x =
+          rounded<float, kFinishes>(digits, kinds, {Rounding::odd, result.finish.root, result.finish.divisor});
       if (first) static_cast<float16*>(result.data)[index] = convert<float16>(x);
       return;
     }
     default: {
-      const float x = rounded<float, kDivides>(digits, kinds, {Rounding::odd, result.finish.divisor});
+      const float x =
+          rounded<float, kFinishes>(digits, kinds, {Rounding::odd, result.finish.root, result.finish.divisor});
       if (first) static_cast<bfloat16*>(result.data)[index] = convert<bfloat16>(x);
     }
   }

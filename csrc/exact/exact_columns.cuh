@@ -18,15 +18,15 @@ namespace reduce_ops::exact {
 
 /// kLinear: the elements of an output are one distance apart.
 template <typename In, bool kLinear>
-__global__ void __launch_bounds__(all_column_warps(sizeof(In)) * kWarpSize, 1)
+__global__ void __launch_bounds__(all_column_warps(kTerms<In>) * kWarpSize, 1)
     exact_columns(const In* __restrict__ data, const __grid_constant__ Problem p, int width, void* slot_memory,
                   const __grid_constant__ Result result) {
   using B = Bins<In>;
   using State = typename B::State;
   using Bin = typename B::Bin;
   using Element = typename B::Element;
-  static_assert(all_column_warps(sizeof(In)) <= 32, "the bins of so many add up without rounding");
-  static_assert(B::kBins * kWarpSize * sizeof(int64_t) == totals_bytes(sizeof(In)));
+  static_assert(all_column_warps(kTerms<In>) <= 32, "the bins of so many add up without rounding");
+  static_assert(B::kBins * kWarpSize * sizeof(int64_t) == totals_bytes(kTerms<In>));
   extern __shared__ char memory[];
   __shared__ unsigned kinds_of_lane[kWarpSize];
   const int lane = threadIdx.x % kWarpSize;

@@ -10,14 +10,16 @@
 #include <vector>
 
 #include "exact/exact_op.h"
+#include "exact/squares_cpu.h"
 #include "exact/sums_cpu.h"
 #include "sum/work_cpu.h"
 
 namespace reduce_ops::exact {
 namespace {
 
-// A range of an output ends in a state, of up to 584 bytes: less than a tenth of what it read.
+// A range of an output ends in a state, of up to 1112 bytes: less than a seventh of what it read.
 constexpr sum::Grain kGrain{kMaxSums, 2048};
+static_assert(kMaxSums <= kMaxSquares);
 constexpr int64_t kRoundGrain = 512;  // states worth a thread of their own
 
 /// Rounds a state, or sum i of some, to Out, the type of a result's elements. What is narrower than float32 is made
@@ -30,8 +32,8 @@ struct Round {
     if (sizeof(Out) == 2) finish.rounding = Rounding::odd;
   }
 
-  template <typename Float>
-  void operator()(Sums<Float>& sums, int64_t i, Out* out) const {
+  template <typename Sums>
+  void operator()(Sums& sums, int64_t i, Out* out) const {
     *out = static_cast<Out>(sums.template rounded<Result>(i, finish));
   }
   template <typename Layout>
@@ -44,8 +46,8 @@ struct Round {
 
 /// Writes all words instead.
 struct Keep {
-  template <typename Float>
-  void operator()(Sums<Float>& sums, int64_t i, int64_t* out) const {
+  template <typename Sums>
+  void operator()(Sums& sums, int64_t i, int64_t* out) const {
     sums.write_state(i, out);
   }
   template <typename Layout>
@@ -66,15 +68,17 @@ std::array<int64_t, Layout::kWords> merged(const int64_t* states, int64_t count,
   return words;
 }
 
-/// Has `finish` write each sum where it belongs, `step` elements of Out after the one before.
-template <typename Float, typename Out, typename Finish>
-void sum_to(const at::Tensor& self, DimSet reduced, int64_t outputs, const Finish& finish, Out* out, int64_t step) {
-  using Layout = typename Sums<Float>::Layout;
+/// Has `finish` write each sum where it belongs, `step` elements of Out after the one before. Sums: Sums or Squares.
+template <typename Sums, typename Out, typename Finish>
+void sum_to(const at::Tensor& self, DimSet reduced, sum::Map map, int64_t outputs, const Finish& finish, Out* out,
+            int64_t step) {
+  using Layout = typename Sums::Layout;
   constexpr int64_t kWords = Layout::kWords;
-  const sum::Work work = sum::work_of(sum::in_memory_order(self, reduced), reduced, outputs, kGrain);
+  sum::Work work = sum::work_of(sum::in_memory_order(self, reduced), reduced, outputs, kGrain);
+  work.elements.changes.map = map;
   std::vector<int64_t> states(work.ranges > 1 ? work.ranges * outputs * kWords : 0);
   sum::for_each_task(work, [&](const sum::Elements& elements, const sum::Task& task) {
-    Sums<Float> sums(elements, task.begin, task.end, {task.count, work.across.stride});
+    Sums sums(elements, task.begin, task.end, {task.count, work.across.stride});
     for (int64_t i = 0; i < task.count; ++i) {
       const int64_t output = task.output + i * work.across.step;
       if (work.ranges == 1) {
@@ -92,14 +96,18 @@ void sum_to(const at::Tensor& self, DimSet reduced, int64_t outputs, const Finis
 }
 
 template <typename Out, typename Finish>
-void sum_as(const at::Tensor& self, DimSet reduced, const at::Tensor& result, const Finish& finish, int64_t step) {
+void sum_as(const at::Tensor& self, DimSet reduced, Term term, const at::Tensor& result, const Finish& finish,
+            int64_t step) {
   auto* out = static_cast<Out*>(result.mutable_data_ptr());
-  const int64_t outputs = result.numel() / step;
-  if (self.scalar_type() == at::kDouble) {
-    sum_to<double>(self, reduced, outputs, finish, out, step);
-  } else {
-    sum_to<float>(self, reduced, outputs, finish, out, step);
+  const auto sum_with = [&]<typename Sums>() {
+    const sum::Map map = term == Term::magnitude ? sum::Map::abs : sum::Map::none;
+    sum_to<Sums>(self, reduced, map, result.numel() / step, finish, out, step);
+  };
+  const bool wide = self.scalar_type() == at::kDouble;
+  if (term == Term::square) {
+    return wide ? sum_with.template operator()<Squares<double>>() : sum_with.template operator()<Squares<float>>();
   }
+  return wide ? sum_with.template operator()<Sums<double>>() : sum_with.template operator()<Sums<float>>();
 }
 
 /// Calls round(Out()) with the type of the elements that rounded sums are written as.
@@ -121,11 +129,11 @@ void for_type(at::ScalarType dtype, Call call) {
 
 }  // namespace
 
-void exact_cpu(const at::Tensor& self, DimSet reduced, const at::Tensor& result, Finish finish) {
-  if (result.scalar_type() == at::kLong) return sum_as<int64_t>(self, reduced, result, Keep(), result.size(-1));
+void exact_cpu(const at::Tensor& self, DimSet reduced, Term term, const at::Tensor& result, Finish finish) {
+  if (result.scalar_type() == at::kLong) return sum_as<int64_t>(self, reduced, term, result, Keep(), result.size(-1));
   for_type(result.scalar_type(), [&](auto type) {
     using Out = decltype(type);
-    sum_as<Out>(self, reduced, result, Round<Out>(finish), 1);
+    sum_as<Out>(self, reduced, term, result, Round<Out>(finish), 1);
   });
 }
 
@@ -150,8 +158,7 @@ void round_all(const at::Tensor& states, const at::Tensor& result, Finish finish
 void round_cpu(const at::Tensor& states, const at::Tensor& result, Finish finish) {
   for_type(result.scalar_type(), [&](auto type) {
     using Out = decltype(type);
-    if (states.size(-1) == Layout32::kWords) return round_all<Layout32, Out>(states, result, finish);
-    round_all<Layout64, Out>(states, result, finish);
+    with_layout(states.size(-1), [&](auto layout) { round_all<decltype(layout), Out>(states, result, finish); });
   });
 }
 

@@ -41,13 +41,13 @@ bool describe(const at::Tensor& self, DimSet reduced, int64_t outputs, Problem& 
 
 }  // namespace
 
-void exact_cuda(const at::Tensor& tensor, DimSet reduced, const at::Tensor& result, Finish finish) {
+void exact_cuda(const at::Tensor& tensor, DimSet reduced, Term term, const at::Tensor& result, Finish finish) {
   const c10::cuda::CUDAGuard guard(tensor.device());
   const auto stream = c10::cuda::getCurrentCUDAStream();
   at::Tensor self = tensor;
-  if (finish.divisor > 1) {  // as only exact_round does
-    const at::Tensor states = sum::empty_cuda({result.numel(), words_of(self.scalar_type())}, at::kLong, self);
-    exact_cuda(self, reduced, states, {Rounding::nearest});
+  if (finish.divisor > 1 || finish.root) {  // as only exact_round does
+    const at::Tensor states = sum::empty_cuda({result.numel(), words_of(self.scalar_type(), term)}, at::kLong, self);
+    exact_cuda(self, reduced, term, states, {Rounding::nearest});
     return round_cuda(states, result, finish);
   }
   const int64_t outputs = result.scalar_type() == at::kLong ? result.numel() / result.size(-1) : result.numel();
@@ -57,11 +57,12 @@ void exact_cuda(const at::Tensor& tensor, DimSet reduced, const at::Tensor& resu
     TORCH_INTERNAL_ASSERT(describe(self, reduced, outputs, l.problem));
   }
   l.gpu = current_gpu();
-  l.plan = make_plan(l.problem, static_cast<int>(self.element_size()), l.gpu);
+  l.in = type_of(self.scalar_type());
+  l.term = term;
+  l.plan = make_plan(l.problem, l.terms(), l.gpu);
   TORCH_CHECK(
       l.plan.segments > 0, "exact sum: self has ", l.problem.n, " elements for each of ", outputs,
       " results, more than one launch covers; accepted are, in all, up to 2^36 of float32, more of other dtypes");
-  l.in = type_of(self.scalar_type());
   l.data = self.const_data_ptr();
   l.result = {result.mutable_data_ptr(), type_of(result.scalar_type()), finish};
   const c10::DataPtr slots = l.plan.segments > 1 ? sum::slots_for(stream) : c10::DataPtr();

@@ -29,10 +29,13 @@ struct Plan {
 };
 
 /// Plans a sum with outputs > 0 and n > 0.
-Plan make_plan(const Problem& problem, int element_size, const Gpu& gpu);
+Plan make_plan(const Problem& problem, Terms terms, const Gpu& gpu);
 
 struct Launch {
+  Terms terms() const { return {size_of(in), term == Term::square}; }
+
   Type in;  // float8_e4m3fn, float8_e5m2, float16, bfloat16, float32 or float64
+  Term term;
   const void* data;
   Problem problem;
   Plan plan;
@@ -44,10 +47,10 @@ struct Launch {
 /// Launches the plan on `stream` of the current device and returns what the launch said.
 cudaError_t launch(const Launch& launch, cudaStream_t stream);
 
-/// Rounds `count` states of 16 or 73 words each.
+/// Rounds `count` states of so many words each.
 cudaError_t launch_round(const int64_t* states, int words, int64_t count, const Result& result, cudaStream_t stream);
 
-/// The names of all kernels of exact sums, which are few.
+/// The names of all kernels of exact sums, which are few. Those of norms are compiled when they are first needed.
 std::vector<jit::Name> kernel_names();
 
 }  // namespace reduce_ops::exact

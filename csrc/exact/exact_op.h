@@ -1,5 +1,5 @@
-// What `reduce::sum_exact`, `mean_exact`, `exact_state` and `exact_round` do on every backend: check arguments,
-// settle dtypes and shapes, hand over to the backend.
+// What `reduce::sum_exact`, `mean_exact`, `vector_norm_exact`, `exact_state` and `exact_round` do on every backend:
+// check arguments, settle dtypes and shapes, hand over to the backend.
 
 #pragma once
 
@@ -10,14 +10,14 @@ namespace reduce_ops::exact {
 
 using sum::DimSet;
 
-/// Sums self exactly over the dimensions of `reduced`. self: float8, float16, bfloat16, float32 or float64, of any
-/// strides, without negative bit; no output is without elements. result: on the device of self, contiguous, an output
-/// for each index of the other dimensions, in row-major order; int64 gets fresh states (a dimension more, of the 16 or
-/// 73 words of a layout), float64, float32, float16 and bfloat16 the sums, divided and rounded. Only float32 is rounded
-/// to odd.
-using ExactInto = void(const at::Tensor& self, DimSet reduced, const at::Tensor& result, Finish finish);
+/// Sums a term of each element of self exactly over the dimensions of `reduced`. self: float8, float16, bfloat16,
+/// float32 or float64, of any strides, without negative bit; no output is without elements. result: on the device of
+/// self, contiguous, an output for each index of the other dimensions, in row-major order; int64 gets fresh states (a
+/// dimension more, of the words of a layout), float64, float32, float16 and bfloat16 the sums as `finish` has them.
+/// Only float32 is rounded to odd, and there are roots of squares only.
+using ExactInto = void(const at::Tensor& self, DimSet reduced, Term term, const at::Tensor& result, Finish finish);
 
-/// Rounds states, contiguous and of 16 or 73 words each, into the elements of result, as above; one at least.
+/// Rounds states of floats, contiguous, into the elements of result, as above; one at least.
 using RoundInto = void(const at::Tensor& states, const at::Tensor& result, Finish finish);
 
 /// What a backend brings.
@@ -27,16 +27,23 @@ struct Backend {
   sum::Allocate* allocate;
 };
 
-/// The sum, or the mean, as the request has it.
+/// The sum, the mean or the norm, as the request has it.
 at::Tensor reduce_exact(const at::Tensor& self, const sum::Request& request, const Backend& backend);
-at::Tensor exact_state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, const Backend& backend);
-at::Tensor exact_round(const at::Tensor& state, at::ScalarType dtype, int64_t count, const Backend& backend);
+at::Tensor& norm_exact_out(const at::Tensor& self, const sum::Request& request, at::Tensor& out,
+                           const Backend& backend);
+at::Tensor exact_state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, Term term,
+                       const Backend& backend);
+at::Tensor exact_round(const at::Tensor& state, at::ScalarType dtype, int64_t count, bool root, const Backend& backend);
 
 // For backends that have no data, only dtypes and sizes.
 
 /// Words of a state of elements of this dtype.
-int64_t words_of(at::ScalarType input);
-void check_state(const at::Tensor& state, at::ScalarType dtype, const c10::SymInt& count);
+int64_t words_of(at::ScalarType input, Term term);
+/// What of= of exact_state names, if self has it.
+Term term_of(const at::Tensor& self, std::string_view of);
+void check_state(const at::Tensor& state, at::ScalarType dtype, const c10::SymInt& count, bool root);
+/// The request for a norm in out, which tells the dtype where none is given; throws if out cannot hold it.
+sum::Request request_for(const at::Tensor& self, const sum::Request& request, const at::Tensor& out);
 /// The dtype of the result of reduce_exact().
 at::ScalarType exact_dtype(const at::Tensor& self, const sum::Request& request);
 /// What sizes of a state are left when it is rounded to `dtype`.

@@ -1,4 +1,4 @@
-// States, divided and rounded.
+// States, rounded, after a division or a root.
 
 #pragma once
 
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kRoundThreads)
                    (words[kMinusInfs] != 0 ? kIsMinusInf : 0) | (words[kOthers] != 0 ? kIsOther : 0);
   if (words[kHeader] == 0) kinds |= kIsOther;  // of no elements: +0
   const Digits<State> digits([limbs](int k) { return k < State::kLimbs ? limbs[k] : 0; });
-  write<State, /*kDivides=*/true>(result, i, digits, kinds);
+  write<State, /*kFinishes=*/true>(result, i, digits, kinds);
 }
 
 }  // namespace reduce_ops::exact

@@ -25,7 +25,7 @@ class Warp {
  public:
   using B = Bins<In>;
   using Element = typename B::Element;
-  static_assert(B::kBytes == bins_bytes(sizeof(In)));
+  static_assert(B::kBytes == bins_bytes(kTerms<In>));
 
   /// memory: of the block; a warp has B::kBytes of it.
   __device__ explicit Warp(char* memory) : memory_(memory), first_(threadIdx.x / kWarpSize * B::kBytes) {}
@@ -184,7 +184,7 @@ __device__ void add_run(Warp<In>& warp, const In* row, int64_t n, unsigned numbe
 /// One or more blocks an output: gridDim.x segments, gridDim.y outputs. Where there is more than one segment, slots,
 /// which are empty before and after. kBatched: there may be more than one output.
 template <typename In, int kLoads, bool kBatched>
-__global__ void __launch_bounds__(run_warps(sizeof(In)) * kWarpSize, run_blocks(sizeof(In)))
+__global__ void __launch_bounds__(run_warps(kTerms<In>) * kWarpSize, run_blocks(kTerms<In>))
     exact_run(const In* __restrict__ data, int64_t n, void* slot_memory, const __grid_constant__ Result result,
               const __grid_constant__ sum::Strides kept, const __grid_constant__ sum::Strides places) {
   using B = Bins<In>;
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(run_warps(sizeof(In)) * kWarpSize, run_blocks(
 
 /// A warp an output, or several, one after the other.
 template <typename In>
-__global__ void __launch_bounds__(run_warps(sizeof(In)) * kWarpSize, run_blocks(sizeof(In)))
+__global__ void __launch_bounds__(run_warps(kTerms<In>) * kWarpSize, run_blocks(kTerms<In>))
     exact_rows(const In* __restrict__ data, const __grid_constant__ sum::Strides kept,
                const __grid_constant__ sum::Strides places, int64_t outputs, int64_t n,
                const __grid_constant__ Result result) {

@@ -22,6 +22,21 @@ using MultipleOf = std::conditional_t<sizeof(Float) == 4, std::int64_t, __int128
 template <typename Float>
 constexpr int kPartBits = sizeof(Float) == 4 ? 24 : 27;
 
+/// How an element, as a multiple of a unit, is cut into pieces a, b and, of float64, c, lowest first. Products of
+/// pieces fit 64 bits, however many of a tile are added up: those of 2^12 float32, or 2^11 float64, whose exponent
+/// fields are up to kSpan apart.
+template <typename Float>
+struct Pieces {
+  static constexpr int kCount = sizeof(Float) == 4 ? 2 : 3;
+  static constexpr int kBits = sizeof(Float) == 4 ? 24 : 26;
+  static constexpr int kSpan = 24;
+  static_assert(Format<Float>::kPrecision + kSpan <= kCount * kBits);
+
+  /// What a square is made of: the unit of aa, 2 ab, bb, 2 ac, 2 bc and cc, as an exponent.
+  static constexpr int kExponents[] = {0, kBits + 1, 2 * kBits, 2 * kBits + 1, 3 * kBits + 1, 4 * kBits};
+  static constexpr int kProducts = kCount * (kCount + 1) / 2;
+};
+
 /// What adjacent floats are.
 template <typename Float>
 struct Extent {
@@ -44,6 +59,8 @@ struct Kernels {
   /// The same for each of `width` columns of `rows` floats, which lie row by row.
   void (*sum_columns)(const std::byte* floats, std::int64_t rows, std::int64_t width, int least,
                       MultipleOf<Float>* sums);
+  /// The sums of the products of pieces of n floats that count units of exponent field `least`, as for sum.
+  void (*square)(const std::byte* floats, std::int64_t n, int least, std::int64_t* sums);
 };
 
 // For Float float and double.

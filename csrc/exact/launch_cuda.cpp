@@ -13,14 +13,18 @@ constexpr int kWarp = 32;
 
 /// Which kernel: all that its name says.
 struct Instance {
-  enum Of : int { run, rows, columns, round } of;
+  enum Of : int16_t { run, rows, columns, round } of;
+  Term term;
   Type in;
   int number;  // run: loads; round: words of a state
   int flag;    // run: whether there are several outputs; columns: whether elements of one are one distance apart
 };
 
 jit::Name name_of(const Instance& i) {
-  const std::string in = reduce_ops::name_of(i.in);
+  const std::string element = reduce_ops::name_of(i.in);
+  const std::string in = i.term == Term::element  ? element
+                         : i.term == Term::square ? "exact::Square<" + element + ">"
+                                                  : "exact::Magnitude<" + element + ">";
   const std::string flag = i.flag != 0 ? "true" : "false";
   switch (i.of) {
     case Instance::run:
@@ -32,8 +36,11 @@ jit::Name name_of(const Instance& i) {
     case Instance::round:
       break;
   }
-  const bool of_32 = i.number == Layout32::kWords;
-  return {"exact/exact_round.cuh", std::string("exact::exact_round<exact::Layout") + (of_32 ? "32>" : "64>")};
+  const char* const layout = i.number == Layout32::kWords          ? "Layout32"
+                             : i.number == Layout64::kWords        ? "Layout64"
+                             : i.number == SquaresLayout32::kWords ? "SquaresLayout32"
+                                                                   : "SquaresLayout64";
+  return {"exact/exact_round.cuh", std::string("exact::exact_round<exact::") + layout + ">"};
 }
 
 template <typename... Arguments>
@@ -50,24 +57,23 @@ cudaError_t start(const Instance& instance, dim3 grid, int threads, size_t bytes
 cudaError_t launch(const Launch& l, cudaStream_t stream) {
   const Problem& p = l.problem;
   const Plan& plan = l.plan;
-  const int element_size = size_of(l.in);
-  const size_t bins = static_cast<size_t>(bins_bytes(element_size)) * plan.warps;
+  const size_t bins = static_cast<size_t>(bins_bytes(l.terms())) * plan.warps;
   const int threads = plan.warps * kWarp;
   const int most = l.gpu.shared_memory - kStaticBytes;
   switch (plan.family) {
     case Family::run: {
       const bool several = p.outputs > 1;
       const dim3 grid(plan.segments, static_cast<unsigned>(p.outputs));
-      return start({Instance::run, l.in, several ? 4 : plan.loads, several}, grid, threads, bins, most, stream, l.data,
-                   p.n, l.slots, l.result, p.kept, p.places);
+      return start({Instance::run, l.term, l.in, several ? 4 : plan.loads, several}, grid, threads, bins, most, stream,
+                   l.data, p.n, l.slots, l.result, p.kept, p.places);
     }
     case Family::rows:
-      return start({Instance::rows, l.in, 0, 0}, dim3(plan.blocks), threads, bins, most, stream, l.data, p.kept,
+      return start({Instance::rows, l.term, l.in, 0, 0}, dim3(plan.blocks), threads, bins, most, stream, l.data, p.kept,
                    p.places, p.outputs, p.n, l.result);
     case Family::columns: {
       const dim3 grid(static_cast<unsigned>((p.outputs + plan.width - 1) / plan.width), plan.segments);
-      return start({Instance::columns, l.in, 0, p.reduced.dims == 1}, grid, threads, bins + totals_bytes(element_size),
-                   most, stream, l.data, p, plan.width, l.slots, l.result);
+      return start({Instance::columns, l.term, l.in, 0, p.reduced.dims == 1}, grid, threads,
+                   bins + totals_bytes(l.terms()), most, stream, l.data, p, plan.width, l.slots, l.result);
     }
   }
   return cudaErrorInvalidValue;
@@ -76,24 +82,25 @@ cudaError_t launch(const Launch& l, cudaStream_t stream) {
 cudaError_t launch_round(const int64_t* states, int words, int64_t count, const Result& result, cudaStream_t stream) {
   constexpr int kABlock = kRoundThreads / kWarp;
   const dim3 grid(static_cast<unsigned>((count + kABlock - 1) / kABlock));
-  return start({Instance::round, Type::int64, words, 0}, grid, kRoundThreads, 0, 0, stream, states, count, result);
+  return start({Instance::round, Term::element, Type::int64, words, 0}, grid, kRoundThreads, 0, 0, stream, states,
+               count, result);
 }
 
 std::vector<jit::Name> kernel_names() {
   std::vector<jit::Name> names;
   for (const Type in :
        {Type::float8_e4m3fn, Type::float8_e5m2, Type::float16, Type::bfloat16, Type::float32, Type::float64}) {
-    for (const Instance& i : {Instance{Instance::run, in, 2, 0},
-                              {Instance::run, in, 4, 0},
-                              {Instance::run, in, 4, 1},
-                              {Instance::rows, in, 0, 0},
-                              {Instance::columns, in, 0, 0},
-                              {Instance::columns, in, 0, 1}}) {
+    for (const Instance& i : {Instance{Instance::run, Term::element, in, 2, 0},
+                              {Instance::run, Term::element, in, 4, 0},
+                              {Instance::run, Term::element, in, 4, 1},
+                              {Instance::rows, Term::element, in, 0, 0},
+                              {Instance::columns, Term::element, in, 0, 0},
+                              {Instance::columns, Term::element, in, 0, 1}}) {
       names.push_back(name_of(i));
     }
   }
   for (const int words : {Layout32::kWords, Layout64::kWords}) {
-    names.push_back(name_of({Instance::round, Type::int64, words, 0}));
+    names.push_back(name_of({Instance::round, Term::element, Type::int64, words, 0}));
   }
   return names;
 }

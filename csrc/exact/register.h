@@ -9,8 +9,8 @@
 
 namespace reduce_ops::exact {
 
-/// Registers all overloads for one dispatch key. Ops has reduce(self, request), state(self, dims, keepdim) and
-/// round(state, dtype, count).
+/// Registers all overloads for one dispatch key. Ops has reduce(self, request), norm_out(self, request, out),
+/// state(self, dims, keepdim, of) and round(state, dtype, count, root).
 template <typename Ops>
 void register_overloads(torch::Library& m) {
   struct Reduction {
@@ -20,7 +20,14 @@ void register_overloads(torch::Library& m) {
   };
   sum::register_operator<sum::kSumExact, Reduction>(m);
   sum::register_operator<sum::kMeanExact, Reduction>(m);
-  m.impl("exact_state", +[](const at::Tensor& self) { return Ops::state(self, std::nullopt, false); });
+  struct Norm : Reduction {
+    static at::Tensor& run_out(c10::DispatchKeySet, const at::Tensor& self, const sum::Request& request,
+                               at::Tensor& out) {
+      return Ops::norm_out(self, request, out);
+    }
+  };
+  sum::register_operator<sum::kVectorNormExact, Norm>(m);
+  m.impl("exact_state", +[](const at::Tensor& self) { return Ops::state(self, std::nullopt, false, "elements"); });
   m.impl("exact_state.dim_IntList", &Ops::state);
   m.impl("exact_round", &Ops::round);
 }
@@ -33,11 +40,14 @@ struct Ops {
   static at::Tensor reduce(const at::Tensor& self, const sum::Request& request) {
     return reduce_exact(self, request, kBackend);
   }
-  static at::Tensor state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim) {
-    return exact_state(self, dims, keepdim, kBackend);
+  static at::Tensor& norm_out(const at::Tensor& self, const sum::Request& request, at::Tensor& out) {
+    return norm_exact_out(self, request, out, kBackend);
   }
-  static at::Tensor round(const at::Tensor& state, at::ScalarType dtype, int64_t count) {
-    return exact_round(state, dtype, count, kBackend);
+  static at::Tensor state(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, std::string_view of) {
+    return exact_state(self, dims, keepdim, term_of(self, of), kBackend);
+  }
+  static at::Tensor round(const at::Tensor& state, at::ScalarType dtype, int64_t count, bool root) {
+    return exact_round(state, dtype, count, root, kBackend);
   }
 };
 

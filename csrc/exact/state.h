@@ -38,7 +38,7 @@ struct Layout {
   // which the last limb holds what is left of the others: with the sign and 2^30 states that has to fit 64 bits too.
   static_assert(kLimbBits + kCountBits < 63);
   static_assert(kBeyond + 63 - (kLowest + kLimbBits * (kLimbs - 1)) + kCountBits < 63);
-  static_assert(kTag << kCountBits < int64_t{1} << 32);  // so that counts of different layouts cannot meet
+  static_assert((kTag - 1) << kCountBits < int64_t{1} << 32);  // so that counts of tags from 1 to kTag cannot meet
 };
 
 /// Of float32 and everything that it holds (float8, float16, bfloat16): m * 2^(e - 150) with e the exponent field, at
@@ -46,7 +46,12 @@ struct Layout {
 using Layout32 = Layout<1, -150, 128, 11>;
 /// Of float64: m * 2^(e - 1075).
 using Layout64 = Layout<2, -1075, 1024, 68>;
+/// Of the squares of such elements: m^2 * 2^(2 e - 300), and m^2 * 2^(2 e - 2150) of float64. The two share a tag, for
+/// their states differ in length.
+using SquaresLayout32 = Layout<4, -300, 256, 20>;
+using SquaresLayout64 = Layout<4, -2150, 2048, 134>;
 static_assert(Layout32::kWords == 16 && Layout64::kWords == 73);
+static_assert(SquaresLayout32::kWords == 25 && SquaresLayout64::kWords == 139);
 
 /// Of bool and integers: word 1 is the sum, which wraps as that of reduce::sum.
 struct LayoutInt {
@@ -55,7 +60,10 @@ struct LayoutInt {
   static constexpr int64_t kOne = (kTag << 32) + 1;
 };
 
-/// What there is among the elements of a tensor.
+/// What is added up of each element.
+enum class Term : int16_t { element, magnitude, square };
+
+/// What there is among the terms of a tensor.
 struct Kinds {
   bool nan;
   bool plus_inf;
@@ -74,6 +82,15 @@ REDUCE_OPS_ANYWHERE inline void write_kinds(int64_t* words, Kinds kinds) {
   words[kPlusInfs] = kinds.plus_inf && !nan;
   words[kMinusInfs] = kinds.minus_inf && !nan;
   words[kOthers] = kinds.other;
+}
+
+/// Calls call(layout) with that of states of floats of so many words.
+template <typename Call>
+auto with_layout(int64_t words, const Call& call) {
+  return words == Layout32::kWords          ? call(Layout32())
+         : words == Layout64::kWords        ? call(Layout64())
+         : words == SquaresLayout32::kWords ? call(SquaresLayout32())
+                                            : call(SquaresLayout64());
 }
 
 /// Whether word 0 can be that of up to 2^30 states of this layout.
@@ -180,9 +197,10 @@ REDUCE_OPS_ANYWHERE inline Float round_normalized(bool negative, uint64_t signif
   return signed_float<Float>(negative, magnitude);
 }
 
-/// What becomes of a sum: it is divided, by a number of elements, and rounded once.
+/// What becomes of a sum: it is divided, by a number of elements, or its square root is taken; then it is rounded once.
 struct Finish {
   Rounding rounding;
+  bool root = false;    // only where divisor is 1
   int64_t divisor = 1;  // more than 0
 };
 
@@ -207,7 +225,48 @@ REDUCE_OPS_ANYWHERE inline Float round_quotient(bool negative, unsigned __int128
   return round_normalized<Float>(negative, top | static_cast<uint64_t>(more), exponent - zeros, finish.rounding);
 }
 
-/// The value of limbs, divided and rounded. Overwrites them.
+/// floor(sqrt(x)) of an x from 2^126 on. exact: whether that is the root of x itself.
+///
+/// The root s of the high half, and its remainder r, are found first. With x = h * 2^64 + m * 2^32 + l, the root of x
+/// is s * 2^32 + q or one less, where q = floor((r * 2^32 + m) / (2 s)): one step of the division that P. Zimmermann's
+/// "Karatsuba square root" (1999) is made of, which needs bit 63 or 62 of h to be set.
+REDUCE_OPS_ANYWHERE inline uint64_t root_of(unsigned __int128 x, bool* exact) {
+  const uint64_t high = static_cast<uint64_t>(x >> 64), low = static_cast<uint64_t>(x);
+  // A float64 has 53 bits, so this root of 32 bits may be one too many or one too few, in any rounding mode.
+  uint64_t s = static_cast<uint64_t>(std::sqrt(static_cast<double>(high)));
+  s = s > kLimbMask ? kLimbMask : s;
+  if (s * s > high) --s;
+  if (high - s * s > 2 * s) ++s;
+  const uint64_t rest = high - s * s;                           // at most 2 s, which has 33 bits
+  const uint64_t half = rest << 31 | low >> 33;                 // of r * 2^32 + m, which may have 65 bits
+  const uint64_t q = half / s;                                  // at most 2^32
+  const uint64_t left = (half - q * s) << 1 | (low >> 32 & 1);  // less than 2 s
+  uint64_t root = (s << 32) + q;
+  __int128 remainder = static_cast<__int128>(left) << 32 | static_cast<__int128>(low & kLimbMask);
+  remainder -= static_cast<__int128>(static_cast<unsigned __int128>(q) * q);
+  if (remainder < 0) {
+    --root;
+    remainder += static_cast<__int128>(root) * 2 + 1;
+  }
+  *exact = remainder == 0;
+  return root;
+}
+
+/// The square root of (significand + f) * 2^(exponent - 127), where bit 127 of the significand is set and 0 <= f < 1.
+/// more: whether f is not 0.
+///
+/// Rounded once, for floor(sqrt(x + f)) is floor(sqrt(x)) for an integer x: no square of an integer lies between x and
+/// x + f. The root has 64 bits, 11 more than any format. It is exact if x is a square and f is 0. (docs/exact.md)
+template <typename Float>
+REDUCE_OPS_ANYWHERE inline Float round_root(unsigned __int128 significand, bool more, int exponent, Rounding rounding) {
+  const int odd = exponent & 1;  // then the power of two is even, and else after a shift by one
+  more = more || (odd == 0 && (significand & 1) != 0);
+  bool exact;
+  const uint64_t root = root_of(significand >> (1 - odd), &exact);
+  return round_normalized<Float>(false, root | static_cast<uint64_t>(more || !exact), exponent >> 1, rounding);
+}
+
+/// The value of limbs, as `finish` has it. Overwrites them.
 template <typename Layout, typename Float>
 inline Float round_limbs(int64_t* limbs, Finish finish) {
   constexpr int kLast = Layout::kLimbs - 1;
@@ -231,11 +290,13 @@ inline Float round_limbs(int64_t* limbs, Finish finish) {
   for (int k = 0; k < top - 4; ++k) more |= limbs[k] != 0;
   const int exponent = Layout::kLowest + kLimbBits * top + 63 - zeros;
   if (finish.divisor > 1) return round_quotient<Float>(negative, significand, more, exponent, finish);
+  if (finish.root && negative) return from_bits<Float>(kQuietNaN<Float>);
+  if (finish.root) return round_root<Float>(significand, more, exponent, finish.rounding);
   more |= static_cast<uint64_t>(significand) != 0;
   return round_normalized<Float>(negative, static_cast<uint64_t>(significand >> 64) | more, exponent, finish.rounding);
 }
 
-/// The value of a state, divided and rounded. Overwrites its limbs; with a header of another layout it is NaN.
+/// The value of a state, as `finish` has it. Overwrites its limbs; with a header of another layout it is NaN.
 template <typename Layout, typename Float>
 inline Float round_state(int64_t* words, Finish finish) {
   const bool plus = words[kPlusInfs] != 0, minus = words[kMinusInfs] != 0;

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <span>
-
-#include "isa_cpu.h"
 
 namespace reduce_ops::exact {
 namespace {
@@ -21,22 +18,6 @@ constexpr std::int64_t kFew = 32;
 // From so many elements on a sequence takes several sets of bins in turn, which all have to be emptied: of rows of 64
 // each takes 530 ns with four sets, 160 with one.
 constexpr std::int64_t kLong = 2048;
-
-template <typename Float>
-Kernels<Float> best_kernels() {
-#if defined(__x86_64__)
-  if (isa() == Isa::avx512) return avx512::kernels<Float>();
-  if (isa() == Isa::avx2) return avx2::kernels<Float>();
-#endif
-  return baseline::kernels<Float>();
-}
-
-template <typename Bits>
-Bits read(const std::byte* from) {
-  Bits bits;
-  std::memcpy(&bits, from, sizeof(bits));
-  return bits;
-}
 
 /// The elements of sequences side by side, those of the same index next to each other.
 sum::Elements interleaved(const sum::Elements& elements, std::int64_t count, std::int64_t apart) {
@@ -71,11 +52,6 @@ Result round_integer(bool negative, Magnitude magnitude, int exponent, Finish fi
   return round_normalized<Result>(negative, bits << zeros, exponent + 63 - zeros, finish.rounding);
 }
 
-const std::byte* bytes(const void* p) { return static_cast<const std::byte*>(p); }
-
-template <typename Float>
-constexpr Type kType = sizeof(Float) == 4 ? Type::float32 : Type::float64;
-
 }  // namespace
 
 template <typename Float>
@@ -107,7 +83,7 @@ Sums<Float>::Sums(const sum::Elements& elements, std::int64_t begin, std::int64_
 
 template <typename Float>
 void Sums<Float>::add_sequence(Sum& sum, const sum::Elements& elements, std::int64_t begin, std::int64_t end) {
-  const bool in_place = elements.type == kType<Float> && elements.dims == 1 && elements.strides[0] == kSize;
+  const bool in_place = lies_in_place<Float>(elements);
   for (std::int64_t i = begin; i < end; i += kTile) {
     const std::int64_t n = std::min(kTile, end - i);
     if (!in_place) kernels_.gather(elements, i, n, tile_);
@@ -214,7 +190,7 @@ void Sums<Float>::add_to_limbs(Sum& sum, Multiple value, int field) {
 template <typename Float>
 void Sums<Float>::add_one_by_one(const Tile& tile, Sum* sums) {
   for (std::int64_t i = 0; i < tile.rows * tile.width; ++i) {
-    const Number x(read<Bits>(tile.floats + i * kSize));
+    const Number<Float> x(read<Bits>(tile.floats + i * kSize));
     const auto magnitude = static_cast<Multiple>(x.significand);
     add_to_limbs(sums[as_columns_ ? i % tile.width : 0], x.negative ? -magnitude : magnitude, x.field);
   }
@@ -228,7 +204,7 @@ void Sums<Float>::add_to_bins(const Tile& tile, Sum* sums) {
   binned_ += n;
   const auto add = [&](std::int64_t set, std::int64_t i) {
     const auto bits = read<Bits>(tile.floats + i * kSize);
-    const Number x(bits);
+    const Number<Float> x(bits);
     bins_[set][bits >> (kMantissa + kLower)] += static_cast<Bin>(x.significand) << x.field % (1 << kLower);
   };
   std::int64_t i = 0;

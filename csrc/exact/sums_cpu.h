@@ -16,7 +16,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "exact/kernels_cpu.h"
+#include "exact/floats_cpu.h"
 #include "exact/state.h"
 #include "sum/tree_cpu.h"
 
@@ -46,7 +46,7 @@ class Sums {
   static constexpr std::int64_t kSize = sizeof(Float);
   static constexpr std::int64_t kTile = 16384 / kSize;  // elements: a third of the L1 cache
   static constexpr int kMantissa = Format<Float>::kPrecision - 1;
-  static constexpr int kFieldBits = 8 * kSize - 1 - kMantissa;
+  static constexpr int kFieldBits = kFieldBitsOf<Float>;
   static constexpr Bits kMinusZero = Bits{1} << (8 * kSize - 1);
 
   // 4 lower bits of float32's exponent make 24 + 15 = 39 bits of 63, 5 of float64's 53 + 31 = 84 of 127.
@@ -65,21 +65,6 @@ class Sums {
     Multiple first;      // the sum, as long as there are no limbs
     std::int64_t added;  // to the limbs, since carries were resolved
     std::int64_t words[Layout::kWords];
-  };
-
-  /// A finite float: significand times the unit of its exponent field. Without a branch, which zeros among other
-  /// numbers would make a guess.
-  struct Number {
-    explicit Number(Bits bits) {
-      const Bits stored = bits >> kMantissa & ((Bits{1} << kFieldBits) - 1);
-      significand = (bits & ((Bits{1} << kMantissa) - 1)) | static_cast<Bits>(stored != 0) << kMantissa;
-      field = static_cast<int>(stored + static_cast<Bits>(stored == 0));
-      negative = bits >= kMinusZero;
-    }
-
-    Bits significand;
-    int field;
-    bool negative;
   };
 
   /// Elements in work: `rows` of `width`, row by row. A single sequence is one row.

@@ -34,6 +34,7 @@ inline constexpr char kMean[] = "mean";
 inline constexpr char kMeanExact[] = "mean_exact";
 inline constexpr char kNansum[] = "nansum";
 inline constexpr char kVectorNorm[] = "vector_norm";
+inline constexpr char kVectorNormExact[] = "vector_norm_exact";
 inline constexpr char kAmax[] = "amax";
 inline constexpr char kAmin[] = "amin";
 inline constexpr char kVar[] = "var";

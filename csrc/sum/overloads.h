@@ -19,7 +19,7 @@ using Dtype = std::optional<at::ScalarType>;
 using Dims = at::OptionalIntArrayRef;
 
 template <const char* kName>
-inline constexpr bool kIsNorm = kName == kVectorNorm;
+inline constexpr bool kIsNorm = kName == kVectorNorm || kName == kVectorNormExact;
 template <const char* kName>
 inline constexpr bool kIsExtreme = kName == kAmax || kName == kAmin;
 /// Those that were there first have overloads without dimensions beside those with dimensions, as torch.sum has.
@@ -55,11 +55,11 @@ struct Functions {
   }
   static at::Tensor norm(Keys keys, const at::Tensor& self, const at::Scalar& ord, Dims dims, bool keepdim,
                          Dtype dtype) {
-    return Kernel::run(keys, self, {dims, keepdim, dtype, norm_of(ord)});
+    return Kernel::run(keys, self, {dims, keepdim, dtype, norm_of(kName, ord)});
   }
   static at::Tensor& norm_out(Keys keys, const at::Tensor& self, const at::Scalar& ord, Dims dims, bool keepdim,
                               Dtype dtype, at::Tensor& out) {
-    return Kernel::run_out(keys, self, {dims, keepdim, dtype, norm_of(ord)}, out);
+    return Kernel::run_out(keys, self, {dims, keepdim, dtype, norm_of(kName, ord)}, out);
   }
   static at::Tensor extreme(Keys keys, const at::Tensor& self, at::IntArrayRef dims, bool keepdim) {
     return Kernel::run(keys, self, {dims, keepdim, std::nullopt, kOperator<kName>});

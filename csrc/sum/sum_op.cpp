@@ -169,10 +169,12 @@ at::ScalarType result_dtype(Operator op, const at::Tensor& self, std::optional<a
 
 bool has_norm(const at::Scalar& ord) { return norm_or_end(ord) != std::end(kNorms); }
 
-Operator norm_of(const at::Scalar& ord) {
+Operator norm_of(std::string_view name, const at::Scalar& ord) {
   const Operator* const norm = norm_or_end(ord);
-  TORCH_CHECK(norm != std::end(kNorms), "vector_norm: ord is ", ord,
-              "; accepted are 0, 1, 2, inf and -inf, of which norms have the same bits everywhere");
+  const bool is_exact = name == kVectorNormExact;
+  TORCH_CHECK(norm != std::end(kNorms) && (!is_exact || *norm == Operator::norm || *norm == Operator::sum_of_abs), name,
+              ": ord is ", ord, "; accepted are ",
+              is_exact ? "1 and 2" : "0, 1, 2, inf and -inf, of which norms have the same bits everywhere");
   return *norm;
 }
 
@@ -242,13 +244,12 @@ std::optional<at::ScalarType> dtype_of(Operator op, const at::Tensor& self, cons
   return dtype;
 }
 
-void check_out(Operator op, const at::Tensor& self, at::ScalarType result, const at::Tensor& out) {
-  TORCH_CHECK(out.scalar_type() == result, name_of(op), ": expected out to have dtype ", result, ", but it has ",
+void check_out(std::string_view op, const at::Tensor& self, at::ScalarType result, const at::Tensor& out) {
+  TORCH_CHECK(out.scalar_type() == result, op, ": expected out to have dtype ", result, ", but it has ",
               out.scalar_type());
-  TORCH_CHECK(out.device() == self.device(), name_of(op), ": expected out to be on the device of self, ", self.device(),
+  TORCH_CHECK(out.device() == self.device(), op, ": expected out to be on the device of self, ", self.device(),
               ", but it is on ", out.device());
-  TORCH_CHECK(out.layout() == at::kStrided, name_of(op), ": expected out to be strided, but its layout is ",
-              out.layout());
+  TORCH_CHECK(out.layout() == at::kStrided, op, ": expected out to be strided, but its layout is ", out.layout());
 }
 
 at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& out,
@@ -257,7 +258,7 @@ at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& 
   const at::ScalarType result = result_dtype(request.op, self, dtype, request.dtype ? "dtype" : "out");
   const DimSet reduced = reduced_dims(self, request.dims);
   check_has_elements(request.op, self, request.dims);
-  check_out(request.op, self, result, out);
+  check_out(name_of(request.op), self, result, out);
   // out may be self, whose sizes are then no longer those of what is summed.
   const Job job = job_of(self.is_same(out) ? self.alias() : self, request, reduced, dtype, result, sum_into, allocate);
   const auto sizes = result_sizes(self.sizes(), reduced, request.keepdim);

@@ -41,8 +41,9 @@ struct Request {
 
 /// Whether there is vector_norm of that order.
 bool has_norm(const at::Scalar& ord);
-/// That norm; an error that names the order if there is none.
-Operator norm_of(const at::Scalar& ord);
+/// The norm of that order of vector_norm or, of two orders only, of vector_norm_exact; an error that names the order if
+/// there is none.
+Operator norm_of(std::string_view name, const at::Scalar& ord);
 /// Which order that is.
 double ord_of(Operator norm);
 
@@ -68,7 +69,7 @@ std::pair<at::Tensor, DimSet> kept_first(const at::Tensor& self, DimSet reduced)
 void fill_with_nan(const at::Tensor& means);
 /// What dtype= is where the caller gives out= alone: that of out, unless the result has it anyway, or takes none.
 std::optional<at::ScalarType> dtype_of(Operator op, const at::Tensor& self, const at::Tensor& out);
-void check_out(Operator op, const at::Tensor& self, at::ScalarType result, const at::Tensor& out);
+void check_out(std::string_view op, const at::Tensor& self, at::ScalarType result, const at::Tensor& out);
 
 /// The sizes of a sum over `reduced`; Size is int64_t or SymInt.
 template <typename Size>

@@ -1,3 +1,5 @@
+// Compiled with optimisation and without AddressSanitizer, which kernels have: lanes take turns millions of times.
+
 #include "emulator.h"
 
 #include <sanitizer/asan_interface.h>
@@ -13,10 +15,13 @@
 #include "jit/kernel.h"
 #include "plan/plan.h"
 
-/// What blocks are given of shared memory when they are launched.
+/// What blocks are given of shared memory when they are launched: those of csrc/device, and those of csrc/exact.
 namespace reduce_ops::sum {
 thread_local uint4 shared[kCounterBytes / sizeof(uint4)];
 }  // namespace reduce_ops::sum
+namespace reduce_ops::exact {
+alignas(16) thread_local char memory[227 << 10];
+}  // namespace reduce_ops::exact
 
 uint3 threadIdx;
 uint3 blockIdx;
@@ -37,16 +42,16 @@ using Place = void* [5];
 
 Place launcher;
 
-[[noreturn, gnu::noinline, gnu::no_sanitize_address]] void go_on(Place& there) { __builtin_longjmp(there, 1); }
+[[noreturn, gnu::noipa]] void go_on(Place& there) { __builtin_longjmp(there, 1); }
 
 /// Comes back when somebody goes on here. Not swapcontext, each of which sets the signal mask: all the driver's sums
 /// would take 67 seconds instead of 11. Unknown to AddressSanitizer, which has no need to know that frames stay where
-/// they are.
-[[gnu::noinline, gnu::no_sanitize_address]] void switch_to(Place& there, Place& here) {
+/// they are; and to the compiler, or it would keep in registers what others change meanwhile.
+[[gnu::noipa]] void switch_to(Place& there, Place& here) {
   if (__builtin_setjmp(here) == 0) go_on(there);
 }
 
-[[gnu::noinline, gnu::no_sanitize_address]] void begin(const ucontext_t& fiber, Place& here) {
+[[gnu::noipa]] void begin(const ucontext_t& fiber, Place& here) {
   if (__builtin_setjmp(here) == 0) setcontext(&fiber);
 }
 
@@ -57,6 +62,8 @@ struct Fiber : Lane {
   std::unique_ptr<char[]> stack{new char[kStackBytes]};
   Place place;
   bool ended = false;
+  Fiber* before = nullptr;  // in the ring of those that neither ended nor wait at a barrier, which take turns
+  Fiber* next = nullptr;
 
   Fiber() {
     ucontext_t context;
@@ -73,11 +80,8 @@ std::vector<std::unique_ptr<Fiber>> fibers;  // of the block, and of larger ones
 unsigned threads;                            // of the block
 unsigned left;                               // of these, that have not ended
 unsigned waiting;                            // for the others, at a barrier
-unsigned long barriers;                      // that were passed
-unsigned long turns;                         // since then
+unsigned long turns;                         // since a barrier was passed
 const std::function<void()>* kernel;
-
-unsigned index_of(const uint3& thread) { return (thread.z * blockDim.y + thread.y) * blockDim.x + thread.x; }
 
 /// Lets it go on, and comes back when somebody goes on here.
 void resume(Fiber& fiber, Place& here) {
@@ -86,10 +90,30 @@ void resume(Fiber& fiber, Place& here) {
   switch_to(fiber.place, here);
 }
 
-void pass_barrier() {
+/// Has all that have not ended take turns again, and returns one.
+Fiber& pass_barrier() {
   waiting = 0;
-  ++barriers;
   turns = 0;
+  Fiber* first = nullptr;
+  Fiber* last = nullptr;
+  for (unsigned i = 0; i < threads; ++i) {
+    Fiber& fiber = *fibers[i];
+    if (fiber.ended) continue;
+    if (first == nullptr) first = last = &fiber;
+    last->next = &fiber;
+    fiber.before = last;
+    last = &fiber;
+  }
+  last->next = first;
+  first->before = last;
+  return *first;
+}
+
+/// Takes it out of the ring, and returns the next one.
+Fiber& step_aside(Fiber& fiber) {
+  fiber.before->next = fiber.next;
+  fiber.next->before = fiber.before;
+  return *fiber.next;
 }
 
 void run_threads() {
@@ -98,11 +122,11 @@ void run_threads() {
   for (;;) {
     (*kernel)();
     fiber.ended = true;
-    if (--left > 0 && waiting == left) pass_barrier();
-    if (left > 0) {
-      yield();
-    } else {
+    Fiber& next = step_aside(fiber);
+    if (--left == 0) {
       switch_to(launcher, fiber.place);
+    } else {
+      resume(waiting == left ? pass_barrier() : next, fiber.place);
     }
   }
 }
@@ -118,9 +142,7 @@ void run_block() {
     fiber.ended = false;
   }
   left = threads;
-  waiting = 0;
-  turns = 0;
-  resume(*fibers[0], launcher);
+  resume(pass_barrier(), launcher);
 }
 
 }  // namespace
@@ -133,19 +155,26 @@ void require(bool condition, const char* what) {
 
 void yield() {
   require(++turns < kDeadlock, "lanes wait for each other");
-  auto* const from = static_cast<Fiber*>(lane);
-  unsigned next = index_of(from->thread);
-  do {
-    next = (next + 1) % threads;
-  } while (fibers[next]->ended);
-  if (fibers[next].get() == from) return;
-  resume(*fibers[next], from->place);
+  auto& from = static_cast<Fiber&>(*lane);
+  if (from.next != &from) resume(*from.next, from.place);
 }
 
 void wait_for_block() {
-  const unsigned long before = barriers;
-  if (++waiting == left) pass_barrier();
-  while (barriers == before) yield();
+  auto& from = static_cast<Fiber&>(*lane);
+  if (++waiting == left) {
+    pass_barrier();
+  } else {
+    resume(step_aside(from), from.place);
+  }
+}
+
+const Value* show(const Value& value) {
+  const unsigned long turn = lane->exchanges++;
+  Board& board = lane->warp->boards[turn % 2];
+  board.values[lane->number] = value;
+  ++board.shown;
+  while (board.shown < (turn / 2 + 1) * kWarpSize) yield();
+  return board.values;
 }
 
 void run(dim3 grid, dim3 size, size_t shared_bytes, const std::function<void()>& body) {
@@ -155,19 +184,24 @@ void run(dim3 grid, dim3 size, size_t shared_bytes, const std::function<void()>&
   threads = size.x * size.y * size.z;
   kernel = &body;
   require(threads > 0 && threads <= 1024, "no block of so many threads");
-  require(shared_bytes <= sizeof shared, "no block of so much shared memory");
+  using reduce_ops::exact::memory;
+  require(shared_bytes <= sizeof memory, "no block of so much shared memory");
   while (fibers.size() < threads) fibers.push_back(std::make_unique<Fiber>());
-  ASAN_POISON_MEMORY_REGION(reinterpret_cast<char*>(shared) + shared_bytes, sizeof shared - shared_bytes);
+  const size_t of_sums = std::min(shared_bytes, sizeof shared);
+  __asan_poison_memory_region(reinterpret_cast<char*>(shared) + of_sums, sizeof shared - of_sums);
+  __asan_poison_memory_region(memory + shared_bytes, sizeof memory - shared_bytes);
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
         blockIdx = {x, y, z};
-        std::memset(shared, 0x7f, shared_bytes);  // no sum of any dtype
+        std::memset(shared, 0x7f, of_sums);  // no sum of any dtype
+        std::memset(memory, 0x7f, shared_bytes);
         run_block();
       }
     }
   }
-  ASAN_UNPOISON_MEMORY_REGION(shared, sizeof shared);
+  __asan_unpoison_memory_region(shared, sizeof shared);
+  __asan_unpoison_memory_region(memory, sizeof memory);
 }
 
 }  // namespace emulator

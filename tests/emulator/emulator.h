@@ -1,5 +1,5 @@
-// The device language of CUDA on a CPU, as far as csrc/device speaks it. Included ahead of a kernel it lets a C++
-// compiler have it, with AddressSanitizer or without; tests/emulator is searched before csrc.
+// The device language of CUDA on a CPU, as far as csrc/device and csrc/exact speak it. Included ahead of a kernel it
+// lets a C++ compiler have it, with AddressSanitizer or without; tests/emulator is searched before csrc.
 //
 // Every lane of a block is a fiber, and blocks come one after the other. So barriers, shuffles and polls work, and what
 // shows is each index, each access and the tree; not races, the order of memory, or speed.
@@ -12,8 +12,8 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -24,11 +24,16 @@ namespace emulator {
 
 constexpr unsigned kWarpSize = 32;
 
-/// What the lanes of a warp show each other, 16 bytes each: there are two, as the first to read the one are at the next
-/// while others are still to read it.
+/// What a lane shows the others of its warp.
+struct alignas(16) Value {
+  char bytes[16];
+};
+
+/// What all of them show: there are two, as the first to read the one are at the next while others are still to read
+/// it.
 struct Board {
   unsigned long shown = 0;  // by all lanes together, ever
-  alignas(16) std::array<std::array<char, 16>, kWarpSize> value;
+  Value values[kWarpSize];
 };
 
 struct Warp {
@@ -75,21 +80,27 @@ struct Registered {
   Registered(const char* expression, Call call);
 };
 
-/// Shows x to the warp, and calls use(value of) once all have shown theirs.
-template <typename T, typename Use>
-auto exchange(T x, const Use& use) {
-  static_assert(sizeof(T) <= 16);
-  const unsigned long turn = lane->exchanges++;
-  Board& board = lane->warp->boards[turn % 2];
-  std::memcpy(board.value[lane->number].data(), &x, sizeof x);
-  ++board.shown;
-  while (board.shown < (turn / 2 + 1) * kWarpSize) yield();
-  return use([&board](unsigned number) {
-    T value;
-    std::memcpy(&value, board.value[number % kWarpSize].data(), sizeof value);
-    return value;
-  });
-}
+/// Shows the warp a value, and returns what all lanes show once they have.
+const Value* show(const Value& value);
+
+/// The x of all lanes. Not checked for accesses: kernels shuffle more than they do anything else.
+template <typename T>
+struct Shown {
+  const Value* values;
+
+  [[gnu::no_sanitize_address]] explicit Shown(T x) {
+    static_assert(sizeof x <= sizeof(Value));
+    Value value;
+    __builtin_memcpy(&value, &x, sizeof x);
+    values = show(value);
+  }
+
+  [[gnu::no_sanitize_address]] T operator[](unsigned number) const {
+    T x;
+    __builtin_memcpy(&x, &values[number % kWarpSize], sizeof x);
+    return x;
+  }
+};
 
 }  // namespace emulator
 
@@ -118,43 +129,56 @@ extern dim3 gridDim;
 
 // ---- its functions
 
+using std::isfinite;
+using std::isnan;
+
 inline void __syncthreads() { emulator::wait_for_block(); }
 
-inline void __syncwarp() {
-  emulator::exchange(0, [](const auto&) {});
-}
+inline void __syncwarp() { emulator::Shown<int>(0); }
 
 template <typename T>
 T __shfl_sync(unsigned, T x, int from) {
-  return emulator::exchange(x, [from](const auto& of) { return of(from); });
+  return emulator::Shown<T>(x)[from];
 }
 
 template <typename T>
 T __shfl_xor_sync(unsigned, T x, int mask) {
-  return emulator::exchange(x, [mask](const auto& of) { return of(emulator::lane->number ^ mask); });
+  return emulator::Shown<T>(x)[emulator::lane->number ^ mask];
 }
 
 template <typename T>
 T __shfl_down_sync(unsigned, T x, int distance) {
+  const emulator::Shown<T> shown(x);
   const unsigned from = emulator::lane->number + distance;
-  return emulator::exchange(x, [&](const auto& of) { return from < emulator::kWarpSize ? of(from) : x; });
+  return from < emulator::kWarpSize ? shown[from] : x;
 }
 
 template <typename T>
 T __reduce_add_sync(unsigned, T x) {
+  const emulator::Shown<T> shown(x);
+  T sum = 0;
+  for (unsigned i = 0; i < emulator::kWarpSize; ++i) sum += shown[i];
+  return sum;
+}
+
+template <typename T>
+T __reduce_or_sync(unsigned, T x) {
   return emulator::exchange(x, [](const auto& of) {
-    T sum = 0;
-    for (unsigned i = 0; i < emulator::kWarpSize; ++i) sum += of(i);
-    return sum;
+    T bits = 0;
+    for (unsigned i = 0; i < emulator::kWarpSize; ++i) bits |= of(i);
+    return bits;
   });
 }
 
+inline unsigned __ballot_sync(unsigned, int x) {
+  return __reduce_or_sync(0, (x != 0 ? 1u : 0u) << emulator::lane->number);
+}
+
 inline int __any_sync(unsigned, int x) {
-  return emulator::exchange(x, [](const auto& of) {
-    bool any = false;
-    for (unsigned i = 0; i < emulator::kWarpSize; ++i) any |= of(i) != 0;
-    return any;
-  });
+  const emulator::Shown<int> shown(x);
+  bool any = false;
+  for (unsigned i = 0; i < emulator::kWarpSize; ++i) any |= shown[i] != 0;
+  return any;
 }
 
 template <typename T>
@@ -169,6 +193,18 @@ void __stcs(T* p, T x) {
 
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(uint64_t{a} * b >> 32); }
 
+inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
+inline int __clzll(long long x) { return std::countl_zero(static_cast<unsigned long long>(x)); }
+
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
+inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
+inline int __double2hiint(double x) { return static_cast<int>(std::bit_cast<long long>(x) >> 32); }
+inline int __double2loint(double x) { return static_cast<int>(std::bit_cast<long long>(x)); }
+inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
+
+inline unsigned atomicOr(unsigned* p, unsigned x) { return std::exchange(*p, *p | x); }
+
 inline int __ffs(int x) { return std::countr_zero(static_cast<unsigned>(x)) % 32 + (x != 0); }
 
 inline unsigned __brev(unsigned x) {
@@ -179,6 +215,10 @@ inline unsigned __brev(unsigned x) {
 
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return static_cast<unsigned>((uint64_t{high} << 32 | low) >> shift % 32);
+}
+
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return static_cast<unsigned>((uint64_t{high} << 32 | low) << shift % 32 >> 32);
 }
 
 inline unsigned __vcmpne4(unsigned a, unsigned b) {

@@ -1,5 +1,8 @@
-// Runs the kernels of reduce::sum_exact without PyTorch, for compute-sanitizer: every family with each kind of bins,
-// over allocations that end with the last element. Exits with 1 on a wrong state or a slot that was not left empty.
+// Runs the kernels of reduce::sum_exact and vector_norm_exact without PyTorch, for compute-sanitizer and for
+// tests/emulator: every family with each kind of bins, over allocations that end with the last element. Exits with 1 on
+// a wrong state, one that is rounded otherwise than on a CPU, or a slot that was not left empty.
+//
+//   exact_driver [LARGEST [EVERY]]: of up to so many elements; one shape in EVERY
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -11,6 +14,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <type_traits>
 #include <vector>
 
@@ -40,7 +44,7 @@ In element(int64_t i) {
 }
 
 template <typename State, typename In>
-void add(int64_t* limbs, In element) {
+void add(int64_t* limbs, In element, Term term) {
   constexpr int kFraction = sizeof(In) == 8 ? 52 : 23;
   int64_t bits;
   if constexpr (sizeof(In) == 8) {
@@ -50,7 +54,32 @@ void add(int64_t* limbs, In element) {
   }
   const int field = static_cast<int>(bits >> kFraction & (sizeof(In) == 8 ? 0x7ff : 0xff));
   const int64_t fraction = (bits & ((int64_t{1} << kFraction) - 1)) | (field > 0 ? int64_t{1} << kFraction : 0);
-  add_at(limbs, bits < 0 ? -fraction : fraction, std::max(field, 1));
+  const int position = std::max(field, 1);
+  if (term != Term::square) return add_at(limbs, bits < 0 && term == Term::element ? -fraction : fraction, position);
+  auto square = static_cast<unsigned __int128>(fraction) * static_cast<unsigned __int128>(fraction);
+  for (int part = 0; square != 0; ++part, square >>= 32) {
+    add_at(limbs, static_cast<int64_t>(static_cast<uint32_t>(square)), 2 * position + 32 * part);
+  }
+}
+
+/// How many states are not rounded to what the CPU makes of them.
+template <typename State, typename Float>
+int64_t rounded_otherwise(const std::vector<int64_t>& states, const void* on_device, Type type, Finish finish) {
+  const size_t count = states.size() / State::kWords;
+  Result result{nullptr, type, finish};
+  check(cudaMalloc(&result.data, count * sizeof(Float)), "cudaMalloc");
+  check(launch_round(static_cast<const int64_t*>(on_device), State::kWords, count, result, nullptr), "launch_round");
+  std::vector<Float> results(count);
+  check(cudaMemcpy(results.data(), result.data, count * sizeof(Float), cudaMemcpyDeviceToHost), "exact_round");
+  check(cudaFree(result.data), "cudaFree");
+  int64_t wrong = 0;
+  for (size_t i = 0; i < count; ++i) {
+    std::array<int64_t, State::kWords> words;
+    std::copy_n(&states[i * State::kWords], State::kWords, words.begin());
+    const auto expected = round_state<State, Float>(words.data(), finish);
+    wrong += std::memcmp(&results[i], &expected, sizeof expected) != 0;
+  }
+  return wrong;
 }
 
 /// Of a matrix for each of `outer` indices: element (a, r, c) lies at offset + (a * rows + r) * (columns + gap) + c.
@@ -62,7 +91,7 @@ struct Shape {
 };
 
 template <typename In, typename State>
-int run(Type in, const Shape& s, const Gpu& gpu, void* slots) {
+int run(Type in, Term term, const Shape& s, const Gpu& gpu, void* slots) {
   const std::array<int64_t, 3> sizes = {s.outer, s.rows, s.columns};
   const std::array<int64_t, 3> strides = {s.rows * (s.columns + s.gap), s.columns + s.gap, 1};
   const auto is_reduced = [&s](int64_t d) { return d == (s.over_rows ? 1 : 2); };
@@ -74,8 +103,10 @@ int run(Type in, const Shape& s, const Gpu& gpu, void* slots) {
   sum::order_by_stride(kept, p.kept, p.places);
   p.n = s.over_rows ? s.rows : s.columns;
   p.outputs = s.outer * s.rows * s.columns / p.n;
+  l.in = in;
+  l.term = term;
   l.gpu = gpu;
-  l.plan = make_plan(p, sizeof(In), gpu);
+  l.plan = make_plan(p, l.terms(), gpu);
 
   std::vector<In> host(s.offset + (s.outer * s.rows - 1) * (s.columns + s.gap) + s.columns);
   for (size_t i = 0; i < host.size(); ++i) host[i] = element<In>(static_cast<int64_t>(i));
@@ -86,9 +117,9 @@ int run(Type in, const Shape& s, const Gpu& gpu, void* slots) {
       for (int64_t c = 0; c < s.columns; ++c) {
         const int64_t output = s.over_rows ? a * s.columns + c : a * s.rows + r;
         const In x = host[s.offset + a * strides[0] + r * strides[1] + c];
-        add<State>(&expected[output * State::kWords + kFirstLimb], x);
+        add<State>(&expected[output * State::kWords + kFirstLimb], x, term);
         const auto value = static_cast<double>(x);
-        other[output] |= value != 0 || !std::signbit(value);
+        other[output] |= term != Term::element || value != 0 || !std::signbit(value);
       }
     }
   }
@@ -100,7 +131,6 @@ int run(Type in, const Shape& s, const Gpu& gpu, void* slots) {
   check(cudaMalloc(&data, host.size() * sizeof(In)), "cudaMalloc");
   check(cudaMalloc(&l.result.data, expected.size() * sizeof(int64_t)), "cudaMalloc");
   check(cudaMemcpy(data, host.data(), host.size() * sizeof(In), cudaMemcpyHostToDevice), "cudaMemcpy");
-  l.in = in;
   l.data = data + s.offset;
   l.slots = slots;
   l.result.type = Type::int64;
@@ -109,14 +139,27 @@ int run(Type in, const Shape& s, const Gpu& gpu, void* slots) {
   check(cudaMemcpy(states.data(), l.result.data, states.size() * sizeof(int64_t), cudaMemcpyDeviceToHost), "kernel");
   std::vector<char> left(sum::kSlotBytes);
   check(cudaMemcpy(left.data(), slots, left.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  int64_t otherwise = 0;
+  for (const bool root : {false, true}) {
+    if (root && term != Term::square) continue;
+    for (const int64_t divisor : {int64_t{1}, root ? int64_t{1} : p.n}) {
+      otherwise +=
+          rounded_otherwise<State, double>(expected, l.result.data, Type::float64, {Rounding::nearest, root, divisor});
+      otherwise +=
+          rounded_otherwise<State, float>(expected, l.result.data, Type::float32, {Rounding::odd, root, divisor});
+    }
+  }
   check(cudaFree(data), "cudaFree");
   check(cudaFree(l.result.data), "cudaFree");
   const bool empty = std::all_of(left.begin(), left.end(), [](char byte) { return byte == 0; });
-  if (states == expected && empty) return 0;
-  std::fprintf(stderr, "type %d family %d (%lld, %lld, %lld) over %s, offset %lld gap %lld: wrong %s\n",
-               static_cast<int>(in), static_cast<int>(l.plan.family), static_cast<long long>(s.outer),
-               static_cast<long long>(s.rows), static_cast<long long>(s.columns), s.over_rows ? "rows" : "columns",
-               static_cast<long long>(s.offset), static_cast<long long>(s.gap), empty ? "states" : "slots");
+  if (states == expected && empty && otherwise == 0) return 0;
+  std::fprintf(stderr, "type %d term %d family %d (%lld, %lld, %lld) over %s, offset %lld gap %lld: wrong %s\n",
+               static_cast<int>(in), static_cast<int>(term), static_cast<int>(l.plan.family),
+               static_cast<long long>(s.outer), static_cast<long long>(s.rows), static_cast<long long>(s.columns),
+               s.over_rows ? "rows" : "columns", static_cast<long long>(s.offset), static_cast<long long>(s.gap),
+               states != expected ? "states"
+               : empty            ? "roundings"
+                                  : "slots");
   return 1;
 }
 
@@ -124,6 +167,7 @@ int run(Type in, const Shape& s, const Gpu& gpu, void* slots) {
 
 int main(int argc, char** argv) {
   const int64_t largest = argc > 1 ? std::atoll(argv[1]) : 3000001;
+  const int every = argc > 2 ? std::atoi(argv[2]) : 1;
   void* slots = nullptr;
   check(cudaMalloc(&slots, sum::kSlotBytes), "cudaMalloc");
   check(cudaMemset(slots, 0, sum::kSlotBytes), "cudaMemset");
@@ -148,14 +192,21 @@ int main(int argc, char** argv) {
   }
   int runs = 0;
   int wrong = 0;
+  int shape = 0;
   for (const Shape& s : shapes) {
-    if (s.outer * s.rows * s.columns > largest) continue;
+    if (s.outer * s.rows * s.columns > largest || shape++ % every != 0) continue;
     for (const Gpu& gpu : {Gpu{132, 227 << 10}, Gpu{188, 99 << 10}, Gpu{1, 163 << 10}}) {  // an H200 and others
-      runs += 4;
-      wrong += run<__half, Layout32>(Type::float16, s, gpu, slots);
-      wrong += run<__nv_bfloat16, Layout32>(Type::bfloat16, s, gpu, slots);
-      wrong += run<float, Layout32>(Type::float32, s, gpu, slots);
-      wrong += run<double, Layout64>(Type::float64, s, gpu, slots);
+      runs += 12;
+      for (const Term term : {Term::element, Term::magnitude}) {
+        wrong += run<__half, Layout32>(Type::float16, term, s, gpu, slots);
+        wrong += run<__nv_bfloat16, Layout32>(Type::bfloat16, term, s, gpu, slots);
+        wrong += run<float, Layout32>(Type::float32, term, s, gpu, slots);
+        wrong += run<double, Layout64>(Type::float64, term, s, gpu, slots);
+      }
+      wrong += run<__half, SquaresLayout32>(Type::float16, Term::square, s, gpu, slots);
+      wrong += run<__nv_bfloat16, SquaresLayout32>(Type::bfloat16, Term::square, s, gpu, slots);
+      wrong += run<float, SquaresLayout32>(Type::float32, Term::square, s, gpu, slots);
+      wrong += run<double, SquaresLayout64>(Type::float64, Term::square, s, gpu, slots);
     }
   }
   check(cudaFree(slots), "cudaFree");

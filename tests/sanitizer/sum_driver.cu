@@ -295,8 +295,9 @@ int run(Type in, Type accumulate, Type out, const Shape& s, void* slots) {
     l.plan = plan;
     const bool right = has_results(l, gpu, wanted);
     static std::vector<char> left(kSlotBytes);
+    static const std::vector<char> nothing(kSlotBytes);
     check(cudaMemcpy(left.data(), slots, kSlotBytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
-    const bool empty = std::all_of(left.begin(), left.end(), [](char byte) { return byte == 0; });
+    const bool empty = left == nothing;
     if (right && empty) continue;
     ++failed;
     std::fprintf(stderr,
