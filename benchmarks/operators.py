@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reduce_ops import canonical, measure, norms, race
+from reduce_ops import canonical, measure, norms, race, transforms
 from reduce_ops.bench_dims import LIST
 from reduce_ops.bench_ladder import random_input
 
@@ -31,8 +31,20 @@ OPERATORS: dict[str, tuple[Reduce, Reduce]] = {
         lambda x, dim: torch.linalg.vector_norm(x, math.inf, dim),
     ),
     "amax": (norms.amax, torch.amax),
+    "var": (transforms.var, torch.var),
+    "vecdot": (
+        lambda x, dim: transforms.vecdot(x[0], x[1], None if dim is None else dim[0]),
+        lambda x, dim: torch.linalg.vecdot(x[0], x[1], dim=dim[0]),
+    ),
+    "transform_sum": (
+        lambda x, dim: transforms.transform_sum("x * y + x", x=x[0], y=x[1], dim=dim),
+        lambda x, dim: (x[0] * x[1] + x[0]).sum(dim),
+    ),
 }
 """By the name of an operator: ours, and PyTorch's."""
+
+OF_TWO = ("vecdot", "transform_sum")
+"""Operators of two tensors, which are x[0] and x[1]; what they are compared with is the sum of as many bytes."""
 
 HOST: dict[str, tuple[measure.Function, measure.Function]] = {
     "mean": (canonical.mean, torch.mean),
@@ -41,11 +53,15 @@ HOST: dict[str, tuple[measure.Function, measure.Function]] = {
     "norm_1": (lambda x: norms.vector_norm(x, 1), lambda x: torch.linalg.vector_norm(x, 1)),
     "norm_inf": (lambda x: norms.vector_norm(x, math.inf), lambda x: torch.linalg.vector_norm(x, math.inf)),
     "amax": (norms.amax, torch.amax),
+    "var": (transforms.var, torch.var),
+    "vecdot": (lambda x: transforms.vecdot(x, x), lambda x: torch.linalg.vecdot(x, x)),
+    "transform_sum": (lambda x: transforms.transform_sum("x * y + x", x=x, y=x), lambda x: (x * x + x).sum()),
 }
 """The same as calls of which the host's time is measured."""
 
 FULL = [((n,), (0,)) for exponent in range(10, 29, 2) for n in (2**exponent, 2**exponent + 1)]
-CASES = [(shape, dim, dtype) for dtype in (torch.float32, torch.bfloat16) for shape, dim in (*FULL, *LIST)]
+LARGE = [((65536, 4096), (1,)), ((4096, 8192), (1,))]  # rows of activations
+CASES = [(shape, dim, dtype) for dtype in (torch.float32, torch.bfloat16) for shape, dim in (*FULL, *LIST, *LARGE)]
 
 
 def main() -> int:
@@ -58,17 +74,22 @@ def main() -> int:
 
     def timed(case: tuple[Any, Any, torch.dtype]) -> dict[str, Any]:
         shape, dim, dtype = case
-        x = random_input(torch.Size(shape).numel(), dtype, device).view(shape)
+        of_two = options.operator in OF_TWO
+        held = (2, *shape) if of_two else shape
+        of_sum = tuple(d + 1 for d in dim) if of_two else dim
+        x = random_input(torch.Size(held).numel(), dtype, device).view(held)
         functions = {
             f"reduce.{options.operator}": lambda t: ours(t, dim),
-            "reduce.sum": lambda t: canonical.sum(t, dim),
+            "reduce.sum": lambda t: canonical.sum(t, of_sum),
             f"torch.{options.operator}": lambda t: theirs(t, dim),
         }
         if len(shape) == 1 and shape[0].bit_count() == 1:
             functions |= race.compiled(functions[f"torch.{options.operator}"], x)
         return {"shape": shape, "dim": dim, **race.measured(functions, x)}
 
-    rows = race.run(CASES, timed, show_progress=True)
+    # PyTorch's vecdot takes one dimension.
+    cases = [case for case in CASES if options.operator != "vecdot" or len(case[1]) == 1]
+    rows = race.run(cases, timed, show_progress=True)
     x = random_input(measure.HOST_N, torch.float32, device)
     mine, peer = HOST[options.operator]
     host = measure.host_times({f"torch.{options.operator}": peer, f"reduce_ops.{options.operator}": mine}, x)

@@ -330,6 +330,20 @@ def operators_table(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def operator_errors_table(report: dict[str, Any]) -> str:
+    """Return the Markdown table of errors, ours and PyTorch's, a line a number of elements."""
+    operators = list(report["rows"][0]["errors"])
+    lines = [
+        f"| dtype | data | n | {' | '.join(f'{name}, torch' for name in operators)} |",
+        "|---|---|--:|" + "--:|" * len(operators),
+    ]
+    for row in report["rows"]:
+        cells = (f"{ours:.1f}, {theirs:.1f}" for ours, theirs in (row["errors"][name] for name in operators))
+        lines.append(f"| {row['dtype']} | {row['data']} | 2^{power_of_two(row['n'])} | {' | '.join(cells)} |")
+    lines += ["", f"Units in the last place. {versions(report['environment'])}."]
+    return "\n".join(lines) + "\n"
+
+
 def profile_table(report: dict[str, Any]) -> str:
     """Return the Markdown table of what was counted, and the list of what differs from the prediction."""
     lines = [
@@ -412,6 +426,7 @@ TABLES = {
     "profile": profile_table,
     "cpu_threads": cpu_threads_table,
     "operators": operators_table,
+    "operator_errors": operator_errors_table,
     "context": context_table,
     "stalls": stalls_table,
     "random": random_table,

@@ -76,6 +76,9 @@ check ladder_driver 70001 csrc/ladder/{ladder_kernels.cu,launch_cuda.cpp,schedul
 checks=($!)
 check sum_driver 70001 csrc/sum/{instance_cuda,launch_cuda}.cpp csrc/plan/*.cpp "${engine[@]}" &
 checks+=($!)
+check transform_driver 70001 csrc/transform/{launch_cuda,formula}.cpp csrc/sum/instance_cuda.cpp csrc/plan/*.cpp \
+  "${engine[@]}" &
+checks+=($!)
 check exact_driver 16385 csrc/exact/{launch_cuda,exact_plan}.cpp "${engine[@]}" &
 checks+=($!)
 check_that_racecheck_bites &

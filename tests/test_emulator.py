@@ -28,6 +28,7 @@ OF_TESTS = ["-O2"]  # what is not under test is not checked: all sums, and all o
 OPERATORS = ("sums", "others")
 LARGEST = "5001"  # elements of a sum
 EVERY = "12"  # shape is summed by all legal plans; by those of all shapes it takes four times as long
+FORMULAS = ("5001", "7")  # one in 7 shapes of up to so many elements; these take every kind of kernel but grids
 EXACT_SUMS = ("4000", "13")  # one in 13 shapes of up to so many elements; these take every family
 
 
@@ -107,3 +108,10 @@ def test_exact_sums_on_a_cpu(tmp_path: Path) -> None:
     """The words of states of elements, magnitudes and squares, and what exact_round makes of them."""
     sources = [CSRC / "exact/launch_cuda.cpp", CSRC / "exact/exact_plan.cpp"]
     check([build(tmp_path, "exact_driver", sources, [[*EXACT_SUMS]]), *EXACT_SUMS])
+
+
+@pytest.mark.slow
+def test_formulas_on_a_cpu(tmp_path: Path) -> None:
+    """The same as of sums, of one to six operands in every way of reading them."""
+    sources = [CSRC / name for name in ("transform/launch_cuda.cpp", "transform/formula.cpp", "sum/instance_cuda.cpp")]
+    check([build(tmp_path, "transform_driver", sources, [[*FORMULAS]]), *FORMULAS])
