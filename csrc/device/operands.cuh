@@ -68,7 +68,9 @@ struct Taken<kVector, First, Others...> {
   Taken<kVector, Others...> others;
 };
 
-/// Loads the first `count` of kVector neighbours of each operand, u steps on: address.operator()<operand, number>(u).
+/// Loads the first `count` of kVector neighbours of each operand, or all if there are more, u steps on:
+/// address.operator()<operand, number>(u). (A count that was clamped to kVector before ptxas 13.0 compared wrongly with
+/// kVector, sm_90: findings/ptxas_clamped_comparison.sh.)
 template <int kFirst = 0, int kVector, typename First, typename... Others, typename Address>
 __device__ void take(Taken<kVector, First, Others...>& taken, int count, const Address& address, int u = 0) {
   using In = typename First::Element;
@@ -76,7 +78,7 @@ __device__ void take(Taken<kVector, First, Others...>& taken, int count, const A
   const In* const begin = address.template operator()<First, kFirst>(u);
   if constexpr (is_one(First::access) || kVector == 1) {
     taken.first.element[0] = *begin;
-  } else if (count == kVector) {
+  } else if (count >= kVector) {
     taken.first = Load::template load</*kOnce=*/true>(begin);
   } else {
 #pragma unroll
@@ -200,8 +202,8 @@ struct ZippedRows : Zip<Formula, T, Acc, kVector, Operands...> {
   __device__ Acc ragged_chunk(const Row& row, int64_t first, int64_t n, unsigned lane) const {
     Load load[kLoads] = {};
     const int64_t begin = first + lane * kVector;
-    const int left = static_cast<int>(min(n - begin, kChunk));  // below 0 of a lane that has none
-    const auto count = [left](int u) { return max(min(left - u * kStep, kVector), 0); };
+    const int left = static_cast<int>(min(n - begin, kChunk));
+    const auto count = [left](int u) { return left - u * kStep; };
     const bool straight = this->straight(first, static_cast<int>(min(n - first, kChunk)));
     this->template from<kStep>(row, min(begin, n - 1), straight, [&](const auto& address) {
 #pragma unroll
@@ -231,7 +233,7 @@ struct ZippedRows : Zip<Formula, T, Acc, kVector, Operands...> {
   }
 
  private:
-  /// count(u): how many of the neighbours of load u exist.
+  /// count(u): how many of the neighbours of load u exist, if not all of them; below 1 if none.
   template <typename Count>
   __device__ Acc fold(const Load (&load)[kLoads], unsigned lane, const Count& count) const {
     Acc x[kLoads];
@@ -255,7 +257,7 @@ __global__ void __launch_bounds__(256)
   constexpr int kSideBySide = kWarpSize / kWidth;
   const int64_t warp = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarpSize;
   const unsigned lane = threadIdx.x % kWarpSize;
-  const int count = max(min(n - static_cast<int>(lane % kWidth) * Source::kTaken, Source::kTaken), 0);
+  const int count = n - static_cast<int>(lane % kWidth) * Source::kTaken;  // or all that a lane takes, or none
   const int64_t first = warp * kSideBySide * kRows + lane / kWidth;
   wait_for_stream();
   let_next_start();

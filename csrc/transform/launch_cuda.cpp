@@ -21,6 +21,9 @@ using sum::Strides;
 enum class Access { run, pieces, fixed, shared, apart };
 constexpr const char* kAccessNames[] = {"run", "pieces", "fixed", "shared", "apart"};
 
+/// So many rows keep a GPU busy where a warp takes several.
+constexpr int64_t kManyRows = 2048;
+
 enum class Kernel { short_rows, warp, block, small_grid, grid, columns };
 
 /// What a kernel's name is made of.
@@ -181,8 +184,7 @@ class Launcher {
     i.vector = vector_of(i, l_.layout.reduced, l_.layout.kept);
     settle(i);
     // Of few rows each has a warp: (128, 128) 1.5 us, by fours 1.9 (H200).
-    const bool many = l_.outputs >= int64_t{16} * gpu_.multiprocessors;
-    if (many && l_.n <= kWarpSize * i.vector) return short_rows<kInputs>(i);
+    if (l_.outputs >= kManyRows && l_.n <= kWarpSize * i.vector) return short_rows<kInputs>(i);
     const Plan plan = plan_of_rows(i);
     if (plan.threads == 0) return cudaErrorInvalidConfiguration;
     i.loads = plan.loads;
@@ -277,25 +279,29 @@ class Launcher {
     i.vector = static_cast<int>(std::gcd<int64_t, int64_t>(i.vector, kept[0].size[0].value));
     i.vector = std::min(i.vector, std::max(1, 16 / accumulate_size()));
     settle(i);
-    i.loads = kInputs <= 2 ? 8 : kInputs <= 4 ? 4 : 2;
+    const auto power = [](int64_t x) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(x))); };
+    const int64_t at_once = kInputs <= 2 ? 8 : kInputs <= 4 ? 4 : 2;
+    i.loads = static_cast<int>(std::min(at_once, power(l_.n)));
 
+    // Blocks are as wide as few rows leave threads for.
     const int64_t side_by_side = l_.outputs / i.vector;
-    const int width =
-        static_cast<int>(std::min<int64_t>(std::bit_ceil(static_cast<uint64_t>(side_by_side)), kWarpSize));
+    const int64_t parts_in_use = power(ceil_div(l_.n, i.loads));
+    const int64_t widest = std::max<int64_t>(256 / parts_in_use, kWarpSize);
+    const int width = static_cast<int>(std::min(power(side_by_side), widest));
     const int64_t blocks = ceil_div(side_by_side, width);
     // As many segments as keep the GPU busy, of an aligned power of two of rows each. Blocks of few segments are large:
     // (65536, 256) products 39 us, of 256 threads 40 to 44 (H200).
     const int64_t wanted = std::max<int64_t>(1, gpu_.multiprocessors / blocks);
     const int64_t most = std::min<int64_t>(sum::max_slots(accumulate_size()) / l_.outputs, 1024);
     const auto split = [&](int threads) {
-      Split split{threads / width, 1, 0, 0};
+      Split split{static_cast<int>(std::min<int64_t>(threads / width, parts_in_use)), 1, 0, 0};
       const int64_t a_batch = int64_t{split.parts} * i.loads;
       const auto segments = [&] { return ceil_div(l_.n, a_batch * split.batches); };
       while (segments() > 1 && (segments() > wanted || segments() > most)) split.batches *= 2;
       split.segments = segments();
       const int64_t a_part = 2 * ceil_div(split.segments, split.parts);  // that a part of the last block folds
       const int levels = std::bit_width(static_cast<uint64_t>(std::max(split.batches, a_part)));
-      split.bytes = size_t(levels) * threads * i.vector * accumulate_size();
+      split.bytes = size_t(levels) * width * split.parts * i.vector * accumulate_size();
       return split;
     };
     Split s = split(wanted > 1 && l_.n > int64_t{16} * i.loads ? 512 : 256);
@@ -393,7 +399,9 @@ struct ResidentShape {
     for (int d = 0; d < kept.dims; ++d) vector = static_cast<int>(std::gcd(int64_t{vector}, kept.stride[d]));
     const int64_t a_lane = ceil_div(ceil_div(l.n, vector), kWarpSize);
     loads = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(a_lane, 4))));
-    fits = sum::is_run(l.layout.reduced[0]) && a_lane <= 4 * kMostWarps && l.outputs <= sum::kMaxGridX;
+    // Of rows that half a warp could load there are kernels that take many at a time, if there are many.
+    const bool are_short = l.n <= kWarpSize / 2 * vector && l.outputs >= kManyRows;
+    fits = sum::is_run(l.layout.reduced[0]) && a_lane <= 4 * kMostWarps && l.outputs <= sum::kMaxGridX && !are_short;
     warps = static_cast<int>(std::min<int64_t>(ceil_div(a_lane, loads), kMostWarps));
     rows = warps == 1 ? 4 : 1;
     most_threads = warps <= 4 ? 128 : warps <= 16 ? 512 : 1024;

@@ -163,11 +163,10 @@ T __reduce_add_sync(unsigned, T x) {
 
 template <typename T>
 T __reduce_or_sync(unsigned, T x) {
-  return emulator::exchange(x, [](const auto& of) {
-    T bits = 0;
-    for (unsigned i = 0; i < emulator::kWarpSize; ++i) bits |= of(i);
-    return bits;
-  });
+  const emulator::Shown<T> shown(x);
+  T bits = 0;
+  for (unsigned i = 0; i < emulator::kWarpSize; ++i) bits |= shown[i];
+  return bits;
 }
 
 inline unsigned __ballot_sync(unsigned, int x) {
