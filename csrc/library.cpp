@@ -18,6 +18,15 @@
 namespace reduce_ops {
 namespace {
 
+void reject_tensor(const std::string& op, const std::string& argument, const at::Tensor& tensor) {
+  const char* kind = tensor.is_quantized()             ? "quantized"
+                     : tensor.is_nested()              ? "nested"
+                     : tensor.layout() != at::kStrided ? "not strided"
+                                                       : nullptr;
+  TORCH_CHECK_NOT_IMPLEMENTED(kind == nullptr, op, ": ", argument, " is ", kind, " (layout ", tensor.layout(),
+                              ", dtype ", tensor.scalar_type(), "); accepted is a dense, strided tensor");
+}
+
 /// Sparse, nested and quantized tensors have no single run of elements to sum, or to write to; say so instead of "no
 /// kernel found".
 void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -25,15 +34,10 @@ void reject_layout(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& arguments = schema.arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const c10::IValue& value = (*stack)[stack->size() - arguments.size() + i];
-    if (!value.isTensor()) continue;
-    const at::Tensor& tensor = value.toTensor();
-    const char* kind = tensor.is_quantized()             ? "quantized"
-                       : tensor.is_nested()              ? "nested"
-                       : tensor.layout() != at::kStrided ? "not strided"
-                                                         : nullptr;
-    TORCH_CHECK_NOT_IMPLEMENTED(kind == nullptr, schema.name(), ": ", arguments[i].name(), " is ", kind, " (layout ",
-                                tensor.layout(), ", dtype ", tensor.scalar_type(),
-                                "); accepted is a dense, strided tensor");
+    if (value.isTensor()) reject_tensor(schema.name(), arguments[i].name(), value.toTensor());
+    if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) reject_tensor(schema.name(), arguments[i].name(), tensor);
+    }
   }
   TORCH_INTERNAL_ASSERT(false, schema.name(), ": no tensor has a layout to reject");
 }

@@ -88,6 +88,8 @@ at::Tensor norm_dims_dtype(Keys keys, const at::Tensor& self, const Ord& p, at::
 }
 
 at::Tensor& copied(const at::Tensor& result, at::Tensor& out) {
+  TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), "out has dtype ", out.scalar_type(),
+              ", which cannot hold a result of ", result.scalar_type(), "; accepted are dtypes that can");
   at::native::resize_output(out, result.sizes());
   return out.copy_(result);
 }

@@ -255,8 +255,8 @@ namespace {
 // Meta
 
 at::Tensor meta_transform_sum(at::TensorList tensors, c10::string_view text, Dims dims, bool keepdim, Dtype dtype) {
-  const Formula& formula = checked_formula(tensors, {text.data(), text.size()});
-  const at::ScalarType result = dtypes_of(formula, tensors, dtype).result;
+  const auto formula = checked_formula(tensors, {text.data(), text.size()});
+  const at::ScalarType result = dtypes_of(*formula, tensors, dtype).result;
   const c10::SymDimVector sizes = broadcast_sizes(tensors);
   return at::empty_symint(sum::result_sizes(c10::SymIntArrayRef(sizes), reduced_dims(sizes, dims), keepdim),
                           tensors[0].options().dtype(result));
@@ -290,10 +290,11 @@ at::Tensor batched_transform_sum(at::TensorList tensors, c10::string_view formul
     batches.push_back(rank == 0 ? x.unsqueeze(1) : x);
   }
   at::DimVector shifted;
-  const bool some = dims && !dims->empty() && rank > 0;
-  const auto reduced = at::dim_list_to_bitset(some ? *dims : at::IntArrayRef(), rank);
+  const bool some = dims && !dims->empty();
+  const auto reduced =
+      at::dim_list_to_bitset(some ? *dims : at::IntArrayRef(), rank);  // refuses what is not of a sample
   for (int64_t d = 0; d < std::max<int64_t>(rank, 1); ++d) {
-    if (!some || reduced[d]) shifted.push_back(d + 1);
+    if (!some || rank == 0 || reduced[d]) shifted.push_back(d + 1);
   }
   const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
   const at::Tensor result =

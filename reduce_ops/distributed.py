@@ -235,7 +235,17 @@ def _transform(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[st
 
     Where a reduced dimension is sharded, each process sums its part, a ``Partial`` as a sum's.
     """
-    tensors = [_whole(x) for x in args[0]]
+    mesh = next(x.device_mesh for x in args[0] if isinstance(x, DTensor))
+    for x in args[0]:
+        if (x.device_mesh != mesh) if isinstance(x, DTensor) else x.ndim > 0:
+            raise RuntimeError(
+                "transform_sum: tensors are mixed; accepted are DTensors of one mesh, and tensors without dimensions"
+            )
+    replicated = [Replicate()] * mesh.ndim
+    tensors = [
+        _whole(x if isinstance(x, DTensor) else DTensor.from_local(x, mesh, replicated, run_check=False))
+        for x in args[0]
+    ]
     shape = torch.broadcast_shapes(*(x.shape for x in tensors))
     result = op([torch.empty(x.shape, dtype=x.dtype, device="meta") for x in tensors], *args[1:], **kwargs)
     given = _by_name(op, args, kwargs)
@@ -250,7 +260,7 @@ def _transform(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[st
                 return int(p.dim + rank - x.ndim)
         return None
 
-    dims = [sharded_dim(i) for i in range(tensors[0].device_mesh.ndim)]
+    dims = [sharded_dim(i) for i in range(mesh.ndim)]
     local = []
     for x in tensors:
         own = [None if d is None or (at := d - rank + x.ndim) < 0 or x.shape[at] == 1 else at for d in dims]
@@ -261,7 +271,7 @@ def _transform(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[st
     ]
     return DTensor.from_local(
         op(local, *args[1:], **kwargs),
-        tensors[0].device_mesh,
+        mesh,
         of_result,
         run_check=False,
         shape=result.shape,

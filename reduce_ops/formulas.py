@@ -16,9 +16,21 @@ _ACCEPTED = f"+ - * /, comparisons, and the functions {', '.join(_FUNCTIONS)}"
 _MOST_CHARACTERS = 2000
 
 
+def word_of(number: float) -> str | None:
+    """Return how a formula has a number, by which 1, 1.0 and True, and 0.0 and -0.0, differ; None if it cannot."""
+    if isinstance(number, int):  # bool, too
+        return str(int(number)) if abs(number) < 1 << 53 else None
+    return number.hex() if number - number == 0 else None
+
+
 @lru_cache(maxsize=1024)
-def parse(expression: str, tensors: tuple[str, ...], numbers: tuple[tuple[str, float], ...]) -> str:
+def parse(expression: str, tensors: tuple[str, ...], numbers: tuple[tuple[str, str], ...]) -> str:
     """Write an expression as a formula, of which ``x0`` is the first of ``tensors``.
+
+    Args:
+        expression: The expression.
+        tensors: The names of tensors.
+        numbers: The names of numbers, and these as `word_of` has them.
 
     Raises:
         ValueError: The expression has something that is not accepted; the error shows the column.
@@ -30,7 +42,7 @@ def parse(expression: str, tensors: tuple[str, ...], numbers: tuple[tuple[str, f
 
 
 class _Writer:
-    def __init__(self, expression: str, tensors: tuple[str, ...], numbers: dict[str, float]) -> None:
+    def __init__(self, expression: str, tensors: tuple[str, ...], numbers: dict[str, str]) -> None:
         self._expression = expression
         self._tensors = tensors
         self._numbers = numbers
@@ -83,20 +95,16 @@ class _Writer:
         if name in self._tensors:
             self._words.append(f"x{self._tensors.index(name)}")
         elif name in self._numbers:
-            self._number(node, self._numbers[name])
+            self._words.append(self._numbers[name])
         else:
             known = ", ".join((*self._tensors, *self._numbers))
             self._refuse(node, f"{name!r} is the name of no tensor or number; accepted are {known}")
 
     def _number(self, node: ast.expr, value: float) -> None:
-        if isinstance(value, int):  # bool, too
-            if abs(value) >= 1 << 53:
-                self._refuse(node, f"{value} is too large; accepted are integers below 2**53 and floats")
-            self._words.append(str(int(value)))
-        elif value - value == 0:
-            self._words.append(value.hex())
-        else:
-            self._refuse(node, f"{value} is not finite; accepted are finite numbers")
+        word = word_of(value)
+        if word is None:
+            self._refuse(node, f"{value} is too large; accepted are integers below 2**53 and finite floats")
+        self._words.append(word)
 
     def _refuse(self, node: ast.expr, why: str) -> NoReturn:
         text = self._expression[self._skipped :]

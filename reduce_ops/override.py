@@ -1,5 +1,6 @@
 """``override_aten``: a whole model whose sums, means, norms and the like have the bits of this package's operators."""
 
+import operator
 import sys
 import threading
 from types import TracebackType
@@ -54,8 +55,8 @@ class override_aten:  # noqa: N801  # named as what it does, like torch.no_grad
 
     Under ``torch.compile``, Inductor hands over what it has of these, also what an operator was decomposed into (the
     sum of a softmax, say), at the price that it is no longer fused with what surrounds it. Norms, ``nansum``,
-    dot products and variances it decomposes: there the sums are ours if ``sum`` is overridden, and what is done to each
-    element before, and to the sums afterwards, is Inductor's.
+    dot products and standard deviations it decomposes: there the sums are ours if ``sum`` is overridden (of deviations
+    the variances, if ``var`` is), and what is done to each element before, and to the sums afterwards, is Inductor's.
     Results have the same bits on every device, in every run and at any strides, as long as the reduced values have.
 
     It does **not** cover what other kernels add: matrix products, convolutions and attention (cuBLAS, cuDNN,
@@ -181,6 +182,7 @@ def _inductor_pass(before: Any, operators: tuple[str, ...]) -> Any:
         "amin": {aten.amin.default: reduce.amin.default},
     }
     targets = {target: ours for name in operators for target, ours in pairs.get(name, {}).items()}
+    variances = [getattr(aten, name).correction for name in ("var", "var_mean") if name in operators]
 
     class ToReduceOps(CustomGraphPass):
         def __call__(self, graph: torch.fx.Graph) -> None:
@@ -189,6 +191,8 @@ def _inductor_pass(before: Any, operators: tuple[str, ...]) -> Any:
             for node in graph.nodes:
                 if node.target in targets and _has_kernel(node):
                     node.target = targets[node.target]
+                elif node.target in variances and _has_kernel(node):
+                    _hand_over_variance(graph, node)
 
         def uuid(self) -> Any:
             """Tell Inductor's cache which graphs this pass has seen."""
@@ -196,6 +200,23 @@ def _inductor_pass(before: Any, operators: tuple[str, ...]) -> Any:
             return mine if before is None else (mine, before.uuid()) if isinstance(before, CustomGraphPass) else None
 
     return ToReduceOps()
+
+
+def _hand_over_variance(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """Put ``reduce._var_mean`` in the place of a variance, or of one and its mean."""
+    x, *rest = node.args
+    dim = rest[0] if rest else node.kwargs.get("dim")
+    arguments = (x, dim, node.kwargs.get("correction"), node.kwargs.get("keepdim", False), False)
+    value = node.meta["val"]
+    with graph.inserting_before(node):
+        both = graph.call_function(torch.ops.reduce._var_mean.default, arguments)
+        both.meta["val"] = value if isinstance(value, tuple) else (value, value)
+        result = both
+        if not isinstance(value, tuple):
+            result = graph.call_function(operator.getitem, (both, 0))
+            result.meta["val"] = value
+    node.replace_all_uses_with(result)
+    graph.erase_node(node)
 
 
 def _has_kernel(node: torch.fx.Node) -> bool:

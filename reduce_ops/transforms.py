@@ -8,7 +8,7 @@ from torch.compiler import assume_constant_result
 
 from reduce_ops import _library
 from reduce_ops.canonical import dims
-from reduce_ops.formulas import parse
+from reduce_ops.formulas import parse, word_of
 
 _library.load("reduce_ops")
 _transform_sum = torch.ops.reduce.transform_sum.default
@@ -20,7 +20,7 @@ _var_mean, _std_mean = torch.ops.reduce.var_mean.default, torch.ops.reduce.std_m
 
 
 @assume_constant_result  # type: ignore[untyped-decorator]
-def _formula_of(expression: str, tensors: tuple[str, ...], numbers: tuple[tuple[str, float], ...]) -> str:
+def _formula_of(expression: str, tensors: tuple[str, ...], numbers: tuple[tuple[str, str], ...]) -> str:
     """Parse it; a function of its own, as Dynamo looks into one that has a cache."""
     return parse(expression, tensors, numbers)
 
@@ -59,11 +59,13 @@ def transform_sum(
         dtype: The dtype of the result, in whose accumulate dtype the expression is computed.
         out: Tensor for the result, of its dtype; it is resized.
         **operands: One to six tensors of real dtypes but uint64, on one device, which broadcast against each other, and
-            numbers, of which the expression has up to eight. No name may be one of the arguments above.
+            numbers of Python, of which the expression has up to eight that differ. No name may be one of the arguments
+            above. In compiled code a number that changes has to be a tensor without dimensions.
 
     Returns:
         A tensor of the kept dimensions on the device of the tensors, or ``out``. Its dtype is ``dtype``, or else int64
-        for bool and integers, float32 for float8, and what the tensors' dtypes promote to for everything else.
+        for bool and integers, float32 for float8, and what the tensors' dtypes promote to for everything else, those of
+        tensors without dimensions, too.
 
     Raises:
         IndexError: There is no such ``dim``.
@@ -71,16 +73,25 @@ def transform_sum(
         RuntimeError: The tensors do not broadcast, are on several devices, are complex, or too many, or ``dtype`` is
             complex, or an integer's though the expression has floats.
         TypeError: An operand is neither a tensor nor a number.
-        ValueError: The expression has something that is not accepted; the error shows the column.
+        ValueError: The expression has something that is not accepted, and the error shows the column; or it has more
+            than 256 operations, operands and numbers, or more than 12 values at a time.
     """
     tensors = tuple(name for name, operand in operands.items() if isinstance(operand, Tensor))
-    numbers = tuple((name, operand) for name, operand in operands.items() if not isinstance(operand, Tensor))
-    for name, number in numbers:
+    numbers = []
+    for name, number in operands.items():
+        if isinstance(number, Tensor):
+            continue
         if not isinstance(number, (int, float)):
-            raise TypeError(f"transform_sum: {name} is a {type(number).__name__}; accepted are tensors and numbers")
+            raise TypeError(
+                f"transform_sum: {name} is of type {type(number).__name__}; accepted are tensors and Python's numbers"
+            )
+        word = word_of(number)
+        if word is None:
+            raise ValueError(f"transform_sum: {name} is {number}; accepted are integers below 2**53 and finite floats")
+        numbers.append((name, word))
     if not 1 <= len(tensors) <= 6:  # of none, the dispatcher would not know where to go
         raise RuntimeError(f"transform_sum: there are {len(tensors)} tensors; accepted are 1 to 6")
-    formula = _formula_of(expression, tensors, numbers)
+    formula = _formula_of(expression, tensors, tuple(numbers))
     values = [operands[name] for name in tensors]
     if out is not None:
         return _transform_sum_out(values, formula, dims(dim), keepdim, dtype=dtype, out=out)  # type: ignore[no-any-return]
@@ -94,9 +105,9 @@ def vecdot(x: Tensor, y: Tensor, dim: int | None = -1, *, out: Tensor | None = N
     same bits wherever the sum has. That of complex numbers conjugates ``x``.
 
     Args:
-        x: Tensor, as `sum` takes it, of up to twelve dimensions.
+        x: Tensor, as `sum` takes it, but not of uint64.
         y: Tensor of the same dtype, of a shape that broadcasts with that of ``x``.
-        dim: The dimension, of what they broadcast to, which both have; None for the dot product of all of both.
+        dim: The dimension, of what they broadcast to; None for the dot product of all of both.
         out: Tensor for the result, of its dtype; it is resized.
 
     Returns:
@@ -106,7 +117,7 @@ def vecdot(x: Tensor, y: Tensor, dim: int | None = -1, *, out: Tensor | None = N
     Raises:
         IndexError: There is no such ``dim``.
         NotImplementedError: A tensor is sparse, nested or quantized, or its dtype has no sum.
-        RuntimeError: The dtypes, or the sizes along ``dim``, differ, or the shapes do not broadcast.
+        RuntimeError: The dtypes differ, or the shapes do not broadcast.
     """
     if out is not None:
         return _vecdot_out(x, y, dim, out=out)  # type: ignore[no-any-return]
@@ -131,7 +142,7 @@ def var(
         x: Tensor of a floating point or complex dtype, as `sum` takes it.
         dim: The dimension or dimensions to take the variance over; all of them if None or empty.
         correction: What the number of elements is reduced by to get the degrees of freedom. If these are not positive
-            there is a warning, and the result is what ``torch.var`` gives: NaN or infinity.
+            the library warns on the standard error, and the result is what ``torch.var`` gives: NaN or infinity.
         keepdim: Whether the result keeps them, with size 1.
         out: Tensor for the result, of its dtype; it is resized.
 

@@ -69,8 +69,8 @@ struct Taken<kVector, First, Others...> {
 };
 
 /// Loads the first `count` of kVector neighbours of each operand, or all if there are more, u steps on:
-/// address.operator()<operand, number>(u). (A count that was clamped to kVector before ptxas 13.0 compared wrongly with
-/// kVector, sm_90: findings/ptxas_clamped_comparison.sh.)
+/// address.operator()<operand, number>(u). (Not a count clamped to kVector: ptxas 13.0 makes one VIMNMX.RELU of
+/// max(min(x, 4), 0) == 4, sm_90, whose predicate was false where they are equal, H200.)
 template <int kFirst = 0, int kVector, typename First, typename... Others, typename Address>
 __device__ void take(Taken<kVector, First, Others...>& taken, int count, const Address& address, int u = 0) {
   using In = typename First::Element;

@@ -1,8 +1,6 @@
 // Operators that are others: dot products are sums of products, and variances come with their means. So each has what
 // those have: derivatives, vmap, meta tensors, graphs.
 
-#include <ATen/ExpandUtils.h>
-#include <ATen/WrapDimUtils.h>
 #include <ATen/core/DimVector.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/native/Resize.h>
@@ -47,23 +45,7 @@ at::Tensor vecdot(const at::Tensor& x, const at::Tensor& y, std::optional<int64_
   TORCH_CHECK(x.scalar_type() == y.scalar_type(), "vecdot: x is ", x.scalar_type(), " and y is ", y.scalar_type(),
               "; accepted are two of one dtype");
   check_summable("vecdot", "x", x, x.scalar_type());
-  if (dim) {
-    TORCH_CHECK(x.dim() > 0 && y.dim() > 0, "vecdot: ", x.dim() > 0 ? "y" : "x",
-                " has no dimensions; accepted are vectors, or dim=None");
-  }
-  // dim counts from the end of what both broadcast to, where x and y agree in it, as for torch.linalg.vecdot.
-  const int64_t rank = std::max(x.dim(), y.dim());
-  std::optional<int64_t> d;
-  if (dim) d = at::maybe_wrap_dim(*dim, rank);
-  const Dims dims = d ? Dims(*d) : Dims();
-  if (d) {
-    const int64_t from_end = *d - rank;
-    const auto size = [from_end](const at::Tensor& t) {
-      return t.dim() + from_end >= 0 ? t.sym_size(t.dim() + from_end) : c10::SymInt(1);
-    };
-    TORCH_SYM_CHECK(size(x).sym_eq(size(y)), "vecdot: x and y have ", size(x), " and ", size(y), " elements along dim ",
-                    *dim, "; accepted are as many of both");
-  }
+  const Dims dims = dim ? Dims(*dim) : Dims();  // of what x and y broadcast to
   const Products products(x, y, /*conjugates=*/true);
   return converted(transform_sum_handle().call(products.operands, products.formula, dims, false, std::nullopt),
                    products.dtype);
@@ -79,10 +61,17 @@ at::Tensor& vecdot_out(const at::Tensor& x, const at::Tensor& y, std::optional<i
 /// that of their imaginary ones.
 Pair moments(const char* name, const at::Tensor& self, Dims dims, const Correction& correction, bool keepdim,
              bool root) {
+  TORCH_CHECK_NOT_IMPLEMENTED(self.layout() == at::kStrided && !self.is_nested() && !self.is_quantized(), name,
+                              ": self has the layout ", self.layout(), " and the dtype ", self.scalar_type(),
+                              "; accepted is a dense, strided tensor");
   check_summable(name, "self", self, self.scalar_type());
   TORCH_CHECK(self.is_complex() || at::isFloatingType(self.scalar_type()), name, ": self is ", self.scalar_type(),
               "; accepted are floating point and complex dtypes");
   if (!self.is_complex()) return var_mean_handle().call(self, dims, correction, keepdim, root);
+  if (self.scalar_type() == at::kComplexHalf) {  // rounded once, from complex64
+    const auto [variance, mean] = moments(name, self.to(at::kComplexFloat), dims, correction, keepdim, root);
+    return {variance.to(at::kHalf), mean.to(at::kComplexHalf)};
+  }
   const auto [parts, negates] = components_of(self);
   // Dimensions of self, not of its parts, which have one more.
   const auto reduced = sum::reduced_dims(self, dims);
@@ -130,6 +119,15 @@ TORCH_LIBRARY_IMPL(reduce, CompositeImplicitAutograd, m) {
   m.impl("var.out", TORCH_FN(var_out));
   m.impl("std", TORCH_FN(std_));
   m.impl("std.out", TORCH_FN(std_out));
+  m.impl("var_mean", TORCH_FN(var_and_mean));
+  m.impl("std_mean", TORCH_FN(std_and_mean));
+}
+
+// Under vmap, too; without this it would call them once a sample.
+TORCH_LIBRARY_IMPL(reduce, FuncTorchBatched, m) {
+  m.impl("vecdot", TORCH_FN(vecdot));
+  m.impl("var", TORCH_FN(var));
+  m.impl("std", TORCH_FN(std_));
   m.impl("var_mean", TORCH_FN(var_and_mean));
   m.impl("std_mean", TORCH_FN(std_and_mean));
 }

@@ -1,6 +1,6 @@
 // Derivatives of sums of formulas, and of variances. That of a formula is found as it is evaluated: forwards for a
 // tangent, backwards for gradients, step by step by operators of PyTorch, which have derivatives themselves. Sums on
-// the way are ours, so gradients have the same bits everywhere, too.
+// the way are ours. (Roots on a CPU are PyTorch's, which are not correctly rounded: findings.)
 
 #include <ATen/core/DimVector.h>
 #include <ATen/ops/abs.h>
@@ -232,8 +232,9 @@ at::Tensor summed_to(at::Tensor grad, c10::SymIntArrayRef sizes) {
 }
 
 struct TransformBackward final : torch::autograd::TraceableFunction {
-  TransformBackward(const Formula& formula, at::TensorList tensors, const Reduction& of, at::ScalarType type)
-      : formula(formula), of(of), type(type) {
+  TransformBackward(std::shared_ptr<const Formula> formula, at::TensorList tensors, const Reduction& of,
+                    at::ScalarType type)
+      : formula(std::move(formula)), of(of), type(type) {
     for (const at::Tensor& tensor : tensors) saved.emplace_back(tensor, false);
   }
 
@@ -243,9 +244,9 @@ struct TransformBackward final : torch::autograd::TraceableFunction {
     if (!grads[0].defined()) return result;
     std::vector<at::Tensor> tensors;
     for (const auto& variable : saved) tensors.push_back(variable.unpack());
-    const at::ScalarType dtype = formula.is_pair ? c10::toComplexType(type) : type;
+    const at::ScalarType dtype = formula->is_pair ? c10::toComplexType(type) : type;
     const at::Tensor grad = of.restored(grads[0].to(dtype)).expand_symint(of.sizes);
-    const std::vector<at::Tensor> of_input = Evaluation(formula, tensors, type).gradients(grad);
+    const std::vector<at::Tensor> of_input = Evaluation(*formula, tensors, type).gradients(grad);
     for (size_t k = 0; k < of_input.size(); ++k) {
       if (!task_should_compute_output(k) || !of_input[k].defined()) continue;
       const at::Tensor whole = of_input[k].expand_symint(of.sizes);
@@ -259,7 +260,7 @@ struct TransformBackward final : torch::autograd::TraceableFunction {
   }
   std::string name() const override { return "ReduceTransformSumBackward"; }
 
-  const Formula& formula;
+  std::shared_ptr<const Formula> formula;
   Reduction of;
   at::ScalarType type;
   std::vector<torch::autograd::SavedVariable> saved;
@@ -275,8 +276,8 @@ at::Tensor transform_sum_autograd(c10::DispatchKeySet keys, at::TensorList tenso
   bool has_tangent = false;
   for (const at::Tensor& tensor : tensors) has_tangent |= tensor._fw_grad(/*level=*/0).defined();
   if (!requires_grad && !has_tangent) return result;
-  const Formula& formula = checked_formula(tensors, {text.data(), text.size()});
-  const Dtypes dtypes = dtypes_of(formula, tensors, dtype);
+  const auto formula = checked_formula(tensors, {text.data(), text.size()});
+  const Dtypes dtypes = dtypes_of(*formula, tensors, dtype);
   const c10::SymDimVector sizes = broadcast_sizes(tensors);
   const Reduction of(sizes, reduced_dims(sizes, dims), keepdim);
   if (requires_grad) {
@@ -291,7 +292,7 @@ at::Tensor transform_sum_autograd(c10::DispatchKeySet keys, at::TensorList tenso
       primals.push_back(tensor._fw_primal(/*level=*/0));
       tangents.push_back(tangent.defined() ? tangent.to(dtypes.type) : at::Tensor());
     }
-    const at::Tensor change = Evaluation(formula, primals, dtypes.type).tangent(tangents);
+    const at::Tensor change = Evaluation(*formula, primals, dtypes.type).tangent(tangents);
     const at::Tensor tangent = change.defined()
                                    ? sum::call_sum(change.expand_symint(sizes), {dims, keepdim, std::nullopt})
                                    : at::zeros_like(result);

@@ -1,11 +1,12 @@
 #include "transform/formula.h"
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <iterator>
-#include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <stdexcept>
 #include <unordered_map>
@@ -53,16 +54,30 @@ class Parser {
 
  private:
   void add_constant(std::string_view word) {
-    const std::string text(word);
-    char* end = nullptr;
-    const double value = std::strtod(text.c_str(), &end);
-    const bool is_number = end == text.c_str() + text.size() && std::isfinite(value);
-    if (!is_number) refuse(word, "is unknown; accepted are x0 to x5, finite numbers, and the names of operations");
-    if (formula_.constants.size() == kMaxConstants) refuse(word, "is one number too many; accepted are up to 8");
-    const bool is_integer = value == std::floor(value) && std::fabs(value) < 0x1p53;
-    formula_.needs_floats |= !is_integer || text.find_first_of(".p") != std::string::npos;
-    push({Word::constant, static_cast<uint8_t>(formula_.constants.size())}, 0);
-    formula_.constants.push_back(value);
+    const auto value = number(word);
+    if (!value) refuse(word, "is unknown; accepted are x0 to x5, finite numbers, and the names of operations");
+    const bool is_integer = *value == std::floor(*value) && std::fabs(*value) < 0x1p53;
+    formula_.needs_floats |= !is_integer || word.find_first_of(".p") != std::string_view::npos;
+    std::vector<double>& all = formula_.constants;
+    const auto same = [x = *value](double y) { return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y); };
+    const auto at = std::find_if(all.begin(), all.end(), same) - all.begin();
+    if (at == kMaxConstants) refuse(word, "is one number too many; accepted are up to 8");
+    if (at == static_cast<int64_t>(all.size())) all.push_back(*value);
+    push({Word::constant, static_cast<uint8_t>(at)}, 0);
+  }
+
+  /// A decimal number, or a hexadecimal one as float.hex() of Python writes it; whatever the locale.
+  static std::optional<double> number(std::string_view word) {
+    const bool negative = word.starts_with('-');
+    std::string_view digits = word.substr(negative ? 1 : 0);
+    const bool hexadecimal = digits.starts_with("0x");
+    if (hexadecimal) digits.remove_prefix(2);
+    double value = 0;
+    const auto format = hexadecimal ? std::chars_format::hex : std::chars_format::general;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, format);
+    const bool is_one = error == std::errc() && end == digits.data() + digits.size() && std::isfinite(value);
+    if (!is_one || digits.starts_with('-')) return std::nullopt;
+    return negative ? -value : value;
   }
 
   void push(Step step, int operands) {
@@ -104,18 +119,21 @@ std::string Formula::type() const {
   return values.back();
 }
 
-const Formula& formula_of(std::string_view text) {
+std::shared_ptr<const Formula> formula_of(std::string_view text) {
+  constexpr size_t kMost = 1024;  // texts that are remembered, for numbers in them may change from call to call
   static std::shared_mutex mutex;
-  static auto* const known = new std::unordered_map<std::string_view, std::unique_ptr<Formula>>;
+  static auto* const known = new std::unordered_map<std::string, std::shared_ptr<const Formula>>;
+  static auto* const ids = new std::unordered_map<std::string, int>;  // by type, which has no numbers
+  const std::string key(text);
   {
     const std::shared_lock<std::shared_mutex> lock(mutex);
-    if (const auto found = known->find(text); found != known->end()) return *found->second;
+    if (const auto found = known->find(key); found != known->end()) return found->second;
   }
-  auto formula = std::make_unique<Formula>(parse(text));
+  auto formula = std::make_shared<Formula>(parse(text));
   const std::unique_lock<std::shared_mutex> lock(mutex);
-  formula->id = static_cast<int>(known->size());
-  const std::string_view key = formula->text;  // which lives as long as the formula
-  return *known->emplace(key, std::move(formula)).first->second;
+  formula->id = ids->try_emplace(formula->type(), static_cast<int>(ids->size())).first->second;
+  if (known->size() == kMost) known->clear();
+  return known->emplace(key, std::move(formula)).first->second;
 }
 
 }  // namespace reduce_ops::transform

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,7 +67,7 @@ struct Step {
 
 struct Formula {
   std::string text;
-  int id = 0;  // of this text, in this process
+  int id = 0;  // in this process, of this text but for its numbers
   std::vector<Step> steps;
   std::vector<double> constants;
   int inputs = 0;  // x0 to x<inputs - 1>, of which some may not occur
@@ -78,8 +79,7 @@ struct Formula {
   std::string type() const;
 };
 
-/// The formula of a text; the same object for the same text, for as long as the process runs. Throws
-/// std::invalid_argument, which says what is wrong.
-const Formula& formula_of(std::string_view text);
+/// The formula of a text. Throws std::invalid_argument, which says what is wrong.
+std::shared_ptr<const Formula> formula_of(std::string_view text);
 
 }  // namespace reduce_ops::transform

@@ -44,12 +44,12 @@ at::ScalarType stored_dtype(const Dtypes& dtypes, bool is_pair) {
 
 }  // namespace
 
-const Formula& checked_formula(at::TensorList tensors, std::string_view text) {
+std::shared_ptr<const Formula> checked_formula(at::TensorList tensors, std::string_view text) {
   TORCH_CHECK(!tensors.empty() && tensors.size() <= kMaxInputs, kName, ": there are ", tensors.size(),
               " tensors; accepted are 1 to ", kMaxInputs);
-  const Formula* formula = nullptr;
+  std::shared_ptr<const Formula> formula;
   try {
-    formula = &formula_of(text);
+    formula = formula_of(text);
   } catch (const std::invalid_argument& e) {
     TORCH_CHECK_VALUE(false, kName, ": ", e.what());
   }
@@ -59,7 +59,7 @@ const Formula& checked_formula(at::TensorList tensors, std::string_view text) {
     TORCH_CHECK(tensor.device() == tensors[0].device(), kName, ": tensors are on ", tensors[0].device(), " and ",
                 tensor.device(), "; accepted are tensors on one device");
   }
-  return *formula;
+  return formula;
 }
 
 Dtypes dtypes_of(const Formula& formula, at::TensorList tensors, std::optional<at::ScalarType> dtype) {
@@ -105,7 +105,8 @@ sum::DimSet reduced_dims(c10::SymIntArrayRef sizes, at::OptionalIntArrayRef dims
 
 at::Tensor transform_sum(at::TensorList tensors, const Request& request, c10::function_ref<TransformInto> into,
                          sum::Allocate* allocate) {
-  const Formula& formula = checked_formula(tensors, request.formula);
+  const auto parsed = checked_formula(tensors, request.formula);
+  const Formula& formula = *parsed;
   const Dtypes dtypes = dtypes_of(formula, tensors, request.dtype);
   at::DimVector sizes(tensors[0].sizes());
   for (size_t k = 1; k < tensors.size(); ++k) {
@@ -147,7 +148,8 @@ std::tuple<at::Tensor, at::Tensor> var_mean(const at::Tensor& tensor, at::Option
   if (variances.numel() > 0 && self.numel() > 0) {
     const double freedom = freedom_of(static_cast<double>(self.numel() / variances.numel()), correction);
     const sum::Operator op = root ? sum::Operator::deviation : sum::Operator::variance;
-    const Task task{formula_of(kDifferences), op, freedom};
+    const auto formula = formula_of(kDifferences);
+    const Task task{*formula, op, freedom};
     means = backend.allocate(sizes, type, self);
     if (backend.variance_into == nullptr || !backend.variance_into(task, self, reduced, type, means, variances)) {
       const sum::Request mean{dims, /*keepdim=*/true, type, sum::Operator::mean};

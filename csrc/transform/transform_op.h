@@ -9,6 +9,7 @@
 #include <c10/util/FunctionRef.h>
 #include <c10/util/OptionalArrayRef.h>
 
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -38,7 +39,7 @@ struct Request {
 };
 
 /// The formula, checked against how many tensors there are; an error of PyTorch names what is wrong.
-const Formula& checked_formula(at::TensorList tensors, std::string_view text);
+std::shared_ptr<const Formula> checked_formula(at::TensorList tensors, std::string_view text);
 
 /// What a formula is computed in, and the dtype of its sum.
 struct Dtypes {

@@ -191,7 +191,8 @@ int products(Type one, Type other, const Shape& s, Held held, Held held_other, i
   const Memory<T1> x(s, held, offset, 0);
   const Memory<T2> y(s, held_other, offset_other, 1);
   const LayoutOf layout(s, x, y);
-  const Task task{formula_of("x0 x1 mul 0.5 add")};
+  const auto formula = formula_of("x0 x1 mul 0.5 add");
+  const Task task{*formula};
   Launch l{
       task,    2, layout.layout, {x.data(), y.data()}, {one, other}, Type::float32, Type::float32, s.outputs(), s.n(),
       nullptr, {}};
@@ -211,7 +212,8 @@ int variances(const Shape& s, Held held, int64_t offset) {
                                                 : Held::one,
                         0, 1);
   const LayoutOf layout(s, x, y);
-  const Task task{formula_of("x0 x1 sub square x0 x1 sub pair"), sum::Operator::deviation, static_cast<double>(s.n())};
+  const auto formula = formula_of("x0 x1 sub square x0 x1 sub pair");
+  const Task task{*formula, sum::Operator::deviation, static_cast<double>(s.n())};
   Launch l{task,
            2,
            layout.layout,
@@ -238,7 +240,8 @@ int variances(const Shape& s, Held held, int64_t offset) {
 int resident(const Shape& s, Held held, int64_t offset) {
   const Memory<float> x(s, held, offset, 0);
   const LayoutOf layout(s, x);
-  const Task task{formula_of("x0 x1 sub square x0 x1 sub pair"), sum::Operator::variance, static_cast<double>(s.n())};
+  const auto formula = formula_of("x0 x1 sub square x0 x1 sub pair");
+  const Task task{*formula, sum::Operator::variance, static_cast<double>(s.n())};
   Launch l{task,        1,     layout.layout, {x.data()}, {Type::float32}, Type::float32, Type::float32,
            s.outputs(), s.n(), nullptr,       {}};
   if (!has_resident_rows(l)) return 0;
@@ -266,7 +269,8 @@ int six(const Shape& s, Held held) {
       d(s, Held::same_in_a_column, 0, 3), e(s, Held::one, 0, 4);
   const Memory<int8_t> f(s, held, 0, 5);
   const LayoutOf layout(s, a, b, c, d, e, f);
-  const Task task{formula_of("x0 x1 add x2 add x3 add x4 add x5 add")};
+  const auto formula = formula_of("x0 x1 add x2 add x3 add x4 add x5 add");
+  const Task task{*formula};
   Launch l{task,
            6,
            layout.layout,
