@@ -3,6 +3,7 @@
 
 #include <torch/library.h>
 
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -148,11 +149,16 @@ TORCH_LIBRARY_IMPL(reduce, CPU, m) {
   m.impl("_read", &read_cpu);
 }
 
-/// Gives every public operator above an answer for a dispatch key that none of them takes.
+/// Gives every public operator above an answer for a dispatch key that none of them takes, but for those that are made
+/// of others (transform/composites.cpp), which answer for them.
 void reject(torch::Library& m) {
   static const std::vector<c10::OperatorName> all = c10::Dispatcher::singleton().getAllOpNames();
+  static const std::set<std::string> composites = {"reduce::vecdot", "reduce::var", "reduce::std", "reduce::var_mean",
+                                                   "reduce::std_mean"};
   for (const c10::OperatorName& name : all) {
     if (!name.name.starts_with("reduce::") || name.name.starts_with("reduce::_")) continue;
+    if (composites.contains(name.name) || (name.name == "reduce::transform_sum" && name.overload_name == "out"))
+      continue;
     const std::string overload = name.overload_name.empty() ? "" : "." + name.overload_name;
     m.impl((name.name.substr(8) + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&reject_layout>());
   }
