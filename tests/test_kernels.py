@@ -119,6 +119,28 @@ def test_every_source_of_a_kernel_compiles_without_the_toolkit(tmp_path: Path) -
     assert torch.ops.reduce._compile(kernel(), ARCHITECTURE, str(tmp_path)) == (path, size, False)
 
 
+def test_kernels_of_formulas_compile(tmp_path: Path) -> None:
+    """One of each kind, but rows that stay in registers."""
+    names: set[str] = set()
+    for shape, dim in (
+        *(((2**24,), None), ((2**16,), None), ((2**16, 16), 1)),
+        *(((2**13, 300), 1), ((2**8, 2**12), 1), ((2**10, 2**10), 0)),
+    ):
+        tensors = [torch.empty(shape), torch.empty(shape, dtype=torch.bfloat16)]
+        formula = "x0 x1 sub square x1 0.5 max div"
+        names |= set(torch.ops.reduce._transform_kernels(tensors, formula, dim, multiprocessors=132))
+    assert len({name.partition("<")[0] for name in names}) == 6
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(lambda name: torch.ops.reduce._compile(name, ARCHITECTURE, str(tmp_path)), names))
+    assert all(size > 1000 for _, size, _ in made)
+
+
+def test_kernels_of_formulas_have_no_numbers() -> None:
+    x = torch.empty(100)
+    half, three = (torch.ops.reduce._transform_kernels([x], f"x0 {k} mul", multiprocessors=132) for k in (0.5, 3.0))
+    assert half == three
+
+
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_100", "sm_120"])
 def test_other_architectures(tmp_path: Path, architecture: str) -> None:
     path, _, compiled = torch.ops.reduce._compile(kernel(), architecture, str(tmp_path))
