@@ -19,7 +19,8 @@ _MOST_CHARACTERS = 2000
 def word_of(number: float) -> str | None:
     """Return how a formula has a number, by which 1, 1.0 and True, and 0.0 and -0.0, differ; None if it cannot."""
     if isinstance(number, int):  # bool, too
-        return str(int(number)) if abs(number) < 1 << 53 else None
+        # By way of a range, for which Dynamo makes a constant of an integer that changes; str() it refuses.
+        return str(range(int(number)).stop) if abs(number) < 1 << 53 else None
     return number.hex() if number - number == 0 else None
 
 

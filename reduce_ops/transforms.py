@@ -60,7 +60,7 @@ def transform_sum(
         out: Tensor for the result, of its dtype; it is resized.
         **operands: One to six tensors of real dtypes but uint64, on one device, which broadcast against each other, and
             numbers of Python, of which the expression has up to eight that differ. No name may be one of the arguments
-            above. In compiled code a number that changes has to be a tensor without dimensions.
+            above. Compiled code is compiled again for another number; a tensor without dimensions is none.
 
     Returns:
         A tensor of the kept dimensions on the device of the tensors, or ``out``. Its dtype is ``dtype``, or else int64

@@ -531,6 +531,14 @@ def test_compile(device: torch.device) -> None:
     torch.testing.assert_close((a.grad, b.grad), (c.grad, d.grad))
 
 
+@needs_a_compiler
+def test_numbers_of_compiled_functions(device: torch.device) -> None:
+    compiled = torch.compile(lambda x, k: transform_sum("x * k", x=x, k=k), fullgraph=True, backend="aot_eager")
+    x = torch.arange(4, device=device)
+    for k in (1.5, 2.5, -3, 4, 5, True, 1.0):
+        assert_same_bits(compiled(x, k), transform_sum("x * k", x=x, k=k), k)
+
+
 @pytest.mark.gpu
 def test_capture() -> None:
     x, y = (random_values(2**16, torch.float32, seed).view(64, 1024).cuda() for seed in (1, 2))
