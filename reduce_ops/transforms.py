@@ -142,7 +142,8 @@ def var(
         x: Tensor of a floating point or complex dtype, as `sum` takes it.
         dim: The dimension or dimensions to take the variance over; all of them if None or empty.
         correction: What the number of elements is reduced by to get the degrees of freedom. If these are not positive
-            the library warns on the standard error, and the result is what ``torch.var`` gives: NaN or infinity.
+            there is a warning (in PyTorch 2.11 on the standard error), and the result is what ``torch.var`` gives: NaN
+            or infinity.
         keepdim: Whether the result keeps them, with size 1.
         out: Tensor for the result, of its dtype; it is resized.
 

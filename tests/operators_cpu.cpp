@@ -12,6 +12,7 @@
 
 #include "isa_cpu.h"
 #include "sum/tree_cpu.h"
+#include "transform/formula_cpu.h"
 
 namespace reduce_ops::sum {
 namespace {

@@ -28,7 +28,7 @@ OF_TESTS = ["-O2"]  # what is not under test is not checked: all sums, and all o
 OPERATORS = ("sums", "others")
 LARGEST = "5001"  # elements of a sum
 EVERY = "12"  # shape is summed by all legal plans; by those of all shapes it takes four times as long
-FORMULAS = ("5001", "7")  # one in 7 shapes of up to so many elements; these take every kind of kernel but grids
+FORMULAS = ("5001", "5")  # one in 5 shapes of up to so many elements; these take every kind of kernel but grids
 EXACT_SUMS = ("4000", "13")  # one in 13 shapes of up to so many elements; these take every family
 
 
