@@ -258,7 +258,8 @@ at::Tensor meta_transform_sum(at::TensorList tensors, c10::string_view text, Dim
   const auto formula = checked_formula(tensors, {text.data(), text.size()});
   const at::ScalarType result = dtypes_of(*formula, tensors, dtype).result;
   const c10::SymDimVector sizes = broadcast_sizes(tensors);
-  return at::empty_symint(sum::result_sizes(c10::SymIntArrayRef(sizes), reduced_dims(sizes, dims), keepdim),
+  return at::empty_symint(sum::result_sizes(c10::SymIntArrayRef(sizes),
+                                            sum::reduced_dims(static_cast<int64_t>(sizes.size()), dims), keepdim),
                           tensors[0].options().dtype(result));
 }
 

@@ -61,6 +61,13 @@ def _kept_dim(d: int, reduced: set[int], keepdim: bool) -> int:
     return d if keepdim else d - sum(other < d for other in reduced)
 
 
+def _place_of_result(p: Placement, reduced: set[int], keepdim: bool) -> Placement:
+    """Return how a result is placed whose input is placed so, if each process reduces its part."""
+    if not isinstance(p, Shard):
+        return p
+    return Partial() if p.dim in reduced else Shard(_kept_dim(p.dim, reduced, keepdim))
+
+
 def _reduced_dims(x: Any, dim: Sequence[int] | None) -> set[int]:
     return {d % max(1, x.ndim) for d in dim} if dim else set(range(x.ndim))
 
@@ -162,15 +169,7 @@ def _mean(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     x = _placed(x, [p if type(p) is Shard else Replicate() for p in x.placements])
     result = _on_meta(op, x, args, kwargs)
     reduced = _reduced_dims(x, dim)
-
-    def place(p: Placement) -> Placement:
-        if not isinstance(p, Shard):
-            return p
-        if p.dim in reduced:
-            return Partial()
-        return Shard(_kept_dim(p.dim, reduced, keepdim))
-
-    placements = [place(p) for p in x.placements]
+    placements = [_place_of_result(p, reduced, keepdim) for p in x.placements]
     local = x.to_local()
     if any(p.is_partial() for p in placements):
         n = math.prod(x.shape[d] for d in reduced)
@@ -264,15 +263,11 @@ def _transform(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[st
     local = []
     for x in tensors:
         own = [None if d is None or (at := d - rank + x.ndim) < 0 or x.shape[at] == 1 else at for d in dims]
-        placements = [Replicate() if d is None else Shard(d) for d in own]
-        local.append(_placed(x, placements).to_local())
-    of_result: list[Placement] = [
-        Replicate() if d is None else Partial() if d in reduced else Shard(_kept_dim(d, reduced, keepdim)) for d in dims
-    ]
+        local.append(_placed(x, [Replicate() if d is None else Shard(d) for d in own]).to_local())
     return DTensor.from_local(
         op(local, *args[1:], **kwargs),
         mesh,
-        of_result,
+        [Replicate() if d is None else _place_of_result(Shard(d), reduced, keepdim) for d in dims],
         run_check=False,
         shape=result.shape,
         stride=result.stride(),
@@ -289,7 +284,7 @@ def _var_mean(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str
     reduced = _reduced_dims(x, given.get("dim"))
     x = _placed(x, [p if type(p) is Shard and p.dim not in reduced else Replicate() for p in x.placements])
     results = _on_meta(op, x, args, kwargs)
-    placements = [Shard(_kept_dim(p.dim, reduced, keepdim)) if isinstance(p, Shard) else p for p in x.placements]
+    placements = [_place_of_result(p, reduced, keepdim) for p in x.placements]
     local = op(x.to_local(), *args[1:], **kwargs)
     return tuple(
         DTensor.from_local(one, x.device_mesh, placements, run_check=False, shape=whole.shape, stride=whole.stride())

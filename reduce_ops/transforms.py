@@ -89,8 +89,8 @@ def transform_sum(
         if word is None:
             raise ValueError(f"transform_sum: {name} is {number}; accepted are integers below 2**53 and finite floats")
         numbers.append((name, word))
-    if not 1 <= len(tensors) <= 6:  # of none, the dispatcher would not know where to go
-        raise RuntimeError(f"transform_sum: there are {len(tensors)} tensors; accepted are 1 to 6")
+    if not tensors:  # the dispatcher would not know where to go
+        raise RuntimeError("transform_sum: there are 0 tensors; accepted are 1 to 6")
     formula = _formula_of(expression, tensors, tuple(numbers))
     values = [operands[name] for name in tensors]
     if out is not None:

@@ -20,24 +20,70 @@ inline Divisor Divisor::of(int64_t value) {
 }
 
 /// Merges dimensions, innermost first, as far as their order allows: those that go on where the last one ends are one
-/// with it, and those of size 1 are none.
-class Merger {
+/// with it, and those of size 1 are none. Of several arrays of the same sizes two dimensions are one only if they are
+/// in all of them.
+class JointMerger {
  public:
-  explicit Merger(Strides& out) : out_(out) { out_.dims = 0; }
+  JointMerger(Strides* out, int count) : out_(out), count_(count) {
+    for (int k = 0; k < count; ++k) out[k].dims = 0;
+  }
 
-  /// Adds a dimension around the others. Returns false if that makes more than kMaxDims.
-  bool add(int64_t size, int64_t stride) {
+  /// Adds a dimension around the others; stride(k): that of array k. Returns false if that makes more than kMaxDims.
+  template <typename Stride>
+  bool add(int64_t size, const Stride& stride) {
     if (size == 1) return true;
     n_ *= size;
-    if (goes_on(stride)) {
-      out_.size[out_.dims - 1].value *= size;
-      return true;
+    const bool merges = goes_on(stride);
+    if (!merges && out_[0].dims == kMaxDims) return false;
+    for (int k = 0; k < count_; ++k) {
+      Strides& s = out_[k];
+      if (merges) {
+        s.size[s.dims - 1].value *= size;
+      } else {
+        s.size[s.dims].value = size;
+        s.stride[s.dims++] = stride(k);
+      }
     }
-    if (out_.dims == kMaxDims) return false;
-    out_.size[out_.dims].value = size;
-    out_.stride[out_.dims] = stride;
-    ++out_.dims;
     return true;
+  }
+
+  void finish() {
+    for (int k = 0; k < count_; ++k) {
+      Strides& s = out_[k];
+      if (s.dims == 0) {  // one element
+        s.dims = 1;
+        s.size[0].value = 1;
+        s.stride[0] = 0;
+      }
+      s.small = n_ < (int64_t{1} << 31);
+      for (int d = 0; d < s.dims; ++d) s.size[d] = Divisor::of(s.size[d].value);
+    }
+  }
+
+ private:
+  /// Whether a dimension of such strides would go on where the last one ends.
+  template <typename Stride>
+  bool goes_on(const Stride& stride) const {
+    const int last = out_[0].dims - 1;
+    if (last < 0) return false;
+    for (int k = 0; k < count_; ++k) {
+      if (stride(k) != out_[k].size[last].value * out_[k].stride[last]) return false;
+    }
+    return true;
+  }
+
+  Strides* out_;
+  int count_;
+  int64_t n_ = 1;
+};
+
+/// The same of one array.
+class Merger : public JointMerger {
+ public:
+  explicit Merger(Strides& out) : JointMerger(&out, 1) {}
+
+  bool add(int64_t size, int64_t stride) {
+    return JointMerger::add(size, [stride](int) { return stride; });
   }
 
   /// Adds the dimensions of s from `first` on, around the others and each around the one before.
@@ -47,25 +93,6 @@ class Merger {
     }
     return true;
   }
-
-  void finish() {
-    if (out_.dims == 0) {  // one element
-      out_.dims = 1;
-      out_.size[0].value = 1;
-      out_.stride[0] = 0;
-    }
-    out_.small = n_ < (int64_t{1} << 31);
-    for (int d = 0; d < out_.dims; ++d) out_.size[d] = Divisor::of(out_.size[d].value);
-  }
-
- private:
-  /// Whether a dimension of this stride would go on where the last one ends.
-  bool goes_on(int64_t stride) const {
-    return out_.dims > 0 && stride == out_.size[out_.dims - 1].value * out_.stride[out_.dims - 1];
-  }
-
-  Strides& out_;
-  int64_t n_ = 1;
 };
 
 /// The dimensions d for which picked(d) holds, merged, in the row-major order of their elements. `sizes` and `strides`

@@ -23,13 +23,6 @@ constexpr bool kIsComplex = false;
 template <typename Part>
 constexpr bool kIsComplex<Complex<Part>> = true;
 
-template <typename Leaf>
-constexpr Type kLeafType = sizeof(Leaf) == 4 ? Type::float32 : Type::float64;
-template <>
-constexpr Type kLeafType<std::uint64_t> = Type::uint64;
-template <>
-constexpr Type kLeafType<Complex<float>> = Type::float32;
-
 /// What an element counts as.
 Map map_of(Operator op) {
   switch (op) {

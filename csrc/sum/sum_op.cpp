@@ -27,24 +27,6 @@ using Dtype = std::optional<at::ScalarType>;
 constexpr Operator kNorms[] = {Operator::norm, Operator::sum_of_abs, Operator::max_abs, Operator::count,
                                Operator::min_abs};
 
-/// Whether a backend converts `input` to `element` while it loads; any other pair is converted before.
-bool converts_on_load(at::ScalarType input, at::ScalarType element) {
-  if (input == element) return true;
-  const bool integer = at::isIntegralType(input, /*includeBool=*/true);
-  const bool small_float = at::isReducedFloatingType(input) || input == at::kFloat;
-  switch (element) {
-    case at::kLong:
-      return integer;
-    case at::kFloat:
-    case at::kDouble:
-      return integer || small_float;
-    case at::kComplexDouble:
-      return input == at::kComplexFloat;
-    default:
-      return false;
-  }
-}
-
 /// What a backend is asked for.
 struct Job {
   Operator op;
@@ -207,8 +189,25 @@ void check_has_elements(Operator op, const at::Tensor& self, at::OptionalIntArra
   }
 }
 
-DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims) {
-  return dims && !dims->empty() ? at::dim_list_to_bitset(*dims, self.dim()) : DimSet().set();
+bool converts_on_load(at::ScalarType input, at::ScalarType element) {
+  if (input == element) return true;
+  const bool integer = at::isIntegralType(input, /*includeBool=*/true);
+  const bool small_float = at::isReducedFloatingType(input) || input == at::kFloat;
+  switch (element) {
+    case at::kLong:
+      return integer;
+    case at::kFloat:
+    case at::kDouble:
+      return integer || small_float;
+    case at::kComplexDouble:
+      return input == at::kComplexFloat;
+    default:
+      return false;
+  }
+}
+
+DimSet reduced_dims(int64_t rank, at::OptionalIntArrayRef dims) {
+  return dims && !dims->empty() ? at::dim_list_to_bitset(*dims, rank) : DimSet().set();
 }
 
 std::pair<at::Tensor, DimSet> kept_first(const at::Tensor& self, DimSet reduced) {

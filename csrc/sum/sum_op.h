@@ -51,6 +51,9 @@ at::Tensor sum(const at::Tensor& self, const Request& request, c10::function_ref
 at::Tensor& sum_out(const at::Tensor& self, const Request& request, at::Tensor& out,
                     c10::function_ref<SumInto> sum_into, Allocate* allocate);
 
+/// Whether a backend converts `input` to `element` while it loads; any other pair is converted before.
+bool converts_on_load(at::ScalarType input, at::ScalarType element);
+
 /// Throws where there are no elements for what only they could give.
 void check_has_elements(Operator op, const at::Tensor& self, at::OptionalIntArrayRef dims);
 
@@ -60,7 +63,10 @@ at::ScalarType result_dtype(std::string_view op, const at::Tensor& self, std::op
                             std::string_view argument = "dtype");
 at::ScalarType result_dtype(Operator op, const at::Tensor& self, std::optional<at::ScalarType> dtype,
                             std::string_view argument = "dtype");
-DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims);
+DimSet reduced_dims(int64_t rank, at::OptionalIntArrayRef dims);
+inline DimSet reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims) {
+  return reduced_dims(self.dim(), dims);
+}
 /// The dimensions from `first` on.
 inline DimSet dims_from(int64_t first) { return DimSet().set() << first; }
 /// A copy of `self` with its kept dimensions first, and its reduced ones: either merge to one.

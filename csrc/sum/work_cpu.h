@@ -14,6 +14,14 @@ namespace reduce_ops::sum {
 /// One run of elements, a stride in bytes apart.
 Elements row(const void* data, Type type, int64_t size, int64_t stride);
 
+/// The type of such leaves as elements; of complex ones that of their parts.
+template <typename Leaf>
+inline constexpr Type kLeafType = sizeof(Leaf) == 4 ? Type::float32 : Type::float64;
+template <>
+inline constexpr Type kLeafType<std::uint64_t> = Type::uint64;
+template <>
+inline constexpr Type kLeafType<Complex<float>> = Type::float32;
+
 /// self with the reduced dimensions in the order in which they lie in memory, for what has no order of its own.
 at::Tensor in_memory_order(const at::Tensor& self, DimSet reduced);
 

@@ -279,7 +279,7 @@ at::Tensor transform_sum_autograd(c10::DispatchKeySet keys, at::TensorList tenso
   const auto formula = checked_formula(tensors, {text.data(), text.size()});
   const Dtypes dtypes = dtypes_of(*formula, tensors, dtype);
   const c10::SymDimVector sizes = broadcast_sizes(tensors);
-  const Reduction of(sizes, reduced_dims(sizes, dims), keepdim);
+  const Reduction of(sizes, sum::reduced_dims(static_cast<int64_t>(sizes.size()), dims), keepdim);
   if (requires_grad) {
     const auto node = autograd::make_node<TransformBackward>(formula, tensors, of, dtypes.type);
     node->set_next_edges(torch::autograd::collect_next_edges(tensors));

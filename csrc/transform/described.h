@@ -29,7 +29,7 @@ class Described {
   /// Returns false if there are too many dimensions.
   bool describe(at::TensorList inputs, sum::DimSet reduced) {
     const auto collapse = [&](bool of_reduced, StridesOfEach& out) {
-      JointMerger merger(out.data(), static_cast<int>(inputs.size()));
+      sum::JointMerger merger(out.data(), static_cast<int>(inputs.size()));
       for (int64_t d = inputs[0].dim() - 1; d >= 0; --d) {
         if (sum::has(reduced, d) != of_reduced) continue;
         if (!merger.add(inputs[0].size(d), [&](int k) { return inputs[k].stride(d); })) return false;

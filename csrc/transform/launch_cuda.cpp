@@ -253,7 +253,7 @@ class Launcher {
     std::iota(order.begin(), order.begin() + s.dims, 0);
     std::stable_sort(order.begin(), order.begin() + s.dims,
                      [&](int a, int b) { return sum::distance(s.stride[a]) < sum::distance(s.stride[b]); });
-    JointMerger merger(merged.data(), l_.operands + 1);
+    sum::JointMerger merger(merged.data(), l_.operands + 1);
     for (int d = 0; d < s.dims; ++d) {
       merger.add(s.size[order[d]].value, [&](int k) {
         return k < l_.operands ? l_.layout.kept[k].stride[order[d]] : sum::count(s, 0, order[d]);

@@ -13,55 +13,6 @@ namespace reduce_ops::transform {
 
 using StridesOfEach = std::array<sum::Strides, kMaxInputs>;
 
-/// Merges dimensions, innermost first, of several arrays at the same time: two are one only if they are in all of them.
-class JointMerger {
- public:
-  JointMerger(sum::Strides* out, int count) : out_(out), count_(count) {
-    for (int k = 0; k < count; ++k) out[k].dims = 0;
-  }
-
-  /// Adds a dimension around the others; stride(k): that of array k. Returns false if that makes more than kMaxDims.
-  template <typename Stride>
-  bool add(int64_t size, const Stride& stride) {
-    if (size == 1) return true;
-    n_ *= size;
-    bool goes_on = out_[0].dims > 0;
-    for (int k = 0; k < count_ && goes_on; ++k) {
-      const int last = out_[k].dims - 1;
-      goes_on = stride(k) == out_[k].size[last].value * out_[k].stride[last];
-    }
-    if (!goes_on && out_[0].dims == sum::kMaxDims) return false;
-    for (int k = 0; k < count_; ++k) {
-      sum::Strides& s = out_[k];
-      if (goes_on) {
-        s.size[s.dims - 1].value *= size;
-      } else {
-        s.size[s.dims].value = size;
-        s.stride[s.dims++] = stride(k);
-      }
-    }
-    return true;
-  }
-
-  void finish() {
-    for (int k = 0; k < count_; ++k) {
-      sum::Strides& s = out_[k];
-      if (s.dims == 0) {  // one element
-        s.dims = 1;
-        s.size[0].value = 1;
-        s.stride[0] = 0;
-      }
-      s.small = n_ < (int64_t{1} << 31);
-      for (int d = 0; d < s.dims; ++d) s.size[d] = sum::Divisor::of(s.size[d].value);
-    }
-  }
-
- private:
-  sum::Strides* out_;
-  int count_;
-  int64_t n_ = 1;
-};
-
 struct Layout {
   StridesOfEach kept;
   StridesOfEach reduced;

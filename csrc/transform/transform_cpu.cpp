@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cmath>
-#include <tuple>
 #include <type_traits>
 
 #include "denormals_cpu.h"
@@ -126,10 +125,7 @@ void transform_to(const Task& task, at::TensorList inputs, const Layout& layout,
   });
   if (work.ranges == 1) return;
   const auto size = static_cast<int64_t>(sizeof(Leaf));
-  constexpr Type kType = std::is_integral_v<Leaf>                                              ? Type::uint64
-                         : std::is_same_v<Leaf, float> || std::is_same_v<Leaf, Complex<float>> ? Type::float32
-                                                                                               : Type::float64;
-  const Elements of_ranges = sum::row(parts.data(), kType, work.ranges, outputs * size);
+  const Elements of_ranges = sum::row(parts.data(), sum::kLeafType<Leaf>, work.ranges, outputs * size);
   sum::tree_sums(of_ranges, 0, work.ranges, {outputs, size}, parts.data());
   for (int64_t i = 0; i < outputs; ++i) out[i] = finish<Out>(task, parts[i], n);
 }

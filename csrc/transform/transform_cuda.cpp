@@ -38,14 +38,15 @@ void transform_cuda(const Task& task, at::TensorList tensors, sum::DimSet reduce
 }
 
 /// VarianceInto for a GPU: of rows that stay in registers.
-bool variance_cuda(const Task& task, const at::Tensor& self, sum::DimSet reduced, at::ScalarType type,
-                   const at::Tensor& means, const at::Tensor& result) {
+at::Tensor variance_cuda(const Task& task, const at::Tensor& self, sum::DimSet reduced, at::ScalarType type,
+                         const at::Tensor& result) {
   const c10::cuda::CUDAGuard guard(result.device());
   const Described described(self, reduced);
   const Launch l = launch_of(task, described, type, result);
-  if (!has_resident_rows(l)) return false;
+  if (!has_resident_rows(l)) return {};
+  at::Tensor means = sum::empty_cuda(result.sizes(), type, self);
   C10_CUDA_CHECK(start_resident_rows(l, means.mutable_data_ptr(), launch));
-  return true;
+  return means;
 }
 
 }  // namespace reduce_ops::transform

@@ -1,7 +1,6 @@
 #include "transform/transform_op.h"
 
 #include <ATen/ExpandUtils.h>
-#include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/core/DimVector.h>
 #include <ATen/ops/resolve_neg.h>
 #include <c10/core/DefaultDtype.h>
@@ -23,15 +22,9 @@ constexpr char kName[] = "transform_sum";
 /// d * d and d, of the differences d of x0 from x1.
 constexpr char kDifferences[] = "x0 x1 sub square x0 x1 sub pair";
 
-/// Whether backends convert such elements while they load them.
-bool converts_on_load(at::ScalarType input, at::ScalarType type) {
-  if (at::isIntegralType(input, /*includeBool=*/true)) return true;
-  return input == type || (type != at::kLong && input != at::kDouble);
-}
-
 at::Tensor prepared(const at::Tensor& tensor, at::ScalarType type, at::IntArrayRef sizes) {
   at::Tensor x = tensor.is_neg() ? tensor.resolve_neg() : tensor;
-  if (!converts_on_load(x.scalar_type(), type)) x = converted(x, type);
+  if (!sum::converts_on_load(x.scalar_type(), type)) x = converted(x, type);
   return x.sizes() == sizes ? x : x.expand(sizes);
 }
 
@@ -98,11 +91,6 @@ c10::SymDimVector broadcast_sizes(at::TensorList tensors) {
   return sizes;
 }
 
-sum::DimSet reduced_dims(c10::SymIntArrayRef sizes, at::OptionalIntArrayRef dims) {
-  if (!dims || dims->empty()) return sum::DimSet().set();
-  return at::dim_list_to_bitset(*dims, static_cast<int64_t>(sizes.size()));
-}
-
 at::Tensor transform_sum(at::TensorList tensors, const Request& request, c10::function_ref<TransformInto> into,
                          sum::Allocate* allocate) {
   const auto parsed = checked_formula(tensors, request.formula);
@@ -142,16 +130,14 @@ std::tuple<at::Tensor, at::Tensor> var_mean(const at::Tensor& tensor, at::Option
   const at::Tensor self = prepared(tensor, type, tensor.sizes());
   const sum::DimSet reduced = sum::reduced_dims(self, dims);
   const auto sizes = sum::result_sizes(self.sizes(), reduced, keepdim);
-  const bool rounds = result == at::kHalf || result == at::kBFloat16;
-  const at::Tensor variances = backend.allocate(sizes, rounds ? result : type, self);
+  const at::Tensor variances = backend.allocate(sizes, stored_dtype({type, result}, /*is_pair=*/false), self);
   at::Tensor means;
   if (variances.numel() > 0 && self.numel() > 0) {
+    static const auto formula = formula_of(kDifferences);
     const double freedom = freedom_of(static_cast<double>(self.numel() / variances.numel()), correction);
-    const sum::Operator op = root ? sum::Operator::deviation : sum::Operator::variance;
-    const auto formula = formula_of(kDifferences);
-    const Task task{*formula, op, freedom};
-    means = backend.allocate(sizes, type, self);
-    if (backend.variance_into == nullptr || !backend.variance_into(task, self, reduced, type, means, variances)) {
+    const Task task{*formula, root ? sum::Operator::deviation : sum::Operator::variance, freedom};
+    if (backend.variance_into != nullptr) means = backend.variance_into(task, self, reduced, type, variances);
+    if (!means.defined()) {
       const sum::Request mean{dims, /*keepdim=*/true, type, sum::Operator::mean};
       means = sum::sum(self, mean, backend.sum_into, backend.allocate);
       backend.into(task, {self, means.expand(self.sizes())}, reduced, type, variances);

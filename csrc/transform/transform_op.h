@@ -26,9 +26,9 @@ namespace reduce_ops::transform {
 using TransformInto = void(const Task& task, at::TensorList inputs, sum::DimSet reduced, at::ScalarType type,
                            const at::Tensor& result);
 
-/// Variances of self, which has elements, and their means, of dtype `type`, in one read. Returns false where it cannot.
-using VarianceInto = bool(const Task& task, const at::Tensor& self, sum::DimSet reduced, at::ScalarType type,
-                          const at::Tensor& means, const at::Tensor& result);
+/// Variances of self, which has elements, in one read. Returns their means, of dtype `type`; none where it cannot.
+using VarianceInto = at::Tensor(const Task& task, const at::Tensor& self, sum::DimSet reduced, at::ScalarType type,
+                                const at::Tensor& result);
 
 /// What a caller asks for. No dims, or an empty list of them: all.
 struct Request {
@@ -50,9 +50,6 @@ Dtypes dtypes_of(const Formula& formula, at::TensorList tensors, std::optional<a
 
 /// The sizes that they have together.
 c10::SymDimVector broadcast_sizes(at::TensorList tensors);
-
-/// As sum::reduced_dims(), of a tensor of such sizes.
-sum::DimSet reduced_dims(c10::SymIntArrayRef sizes, at::OptionalIntArrayRef dims);
 
 at::Tensor transform_sum(at::TensorList tensors, const Request& request, c10::function_ref<TransformInto> into,
                          sum::Allocate* allocate);

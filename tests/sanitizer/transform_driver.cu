@@ -158,7 +158,7 @@ struct LayoutOf {
         std::to_array({std::array<int64_t, 3>{memory.stride(0), memory.stride(1), memory.stride(2)}...});
     for (const bool reduced : {false, true}) {
       StridesOfEach& out = reduced ? layout.reduced : layout.kept;
-      JointMerger merger(out.data(), sizeof...(memory));
+      sum::JointMerger merger(out.data(), sizeof...(memory));
       for (int d = 2; d >= 0; --d) {
         if (s.reduces(d) == reduced) merger.add(s.sizes()[d], [&](int k) { return strides[k][d]; });
       }
@@ -166,6 +166,39 @@ struct LayoutOf {
     }
   }
 };
+
+struct Argument {
+  const void* data;
+  Type type;
+};
+
+/// All in float32.
+Launch launch_of(const Task& task, const Shape& s, const LayoutOf& layout, const std::vector<Argument>& arguments) {
+  Launch l{task,
+           static_cast<int>(arguments.size()),
+           layout.layout,
+           {},
+           {},
+           Type::float32,
+           Type::float32,
+           s.outputs(),
+           s.n(),
+           nullptr,
+           {}};
+  for (size_t k = 0; k < arguments.size(); ++k) {
+    l.data[k] = arguments[k].data;
+    l.in[k] = arguments[k].type;
+  }
+  return l;
+}
+
+/// Of differences from a mean, with as many degrees of freedom.
+float variance_of(std::vector<float> differences) {
+  const auto n = static_cast<float>(differences.size());
+  const float total = tree(differences);
+  for (float& d : differences) d *= d;
+  return std::max(0.0f, tree(differences) - total * total / n) / n;
+}
 
 /// For each output, f of each of its elements.
 template <typename F>
@@ -193,9 +226,7 @@ int products(Type one, Type other, const Shape& s, Held held, Held held_other, i
   const LayoutOf layout(s, x, y);
   const auto formula = formula_of("x0 x1 mul 0.5 add");
   const Task task{*formula};
-  Launch l{
-      task,    2, layout.layout, {x.data(), y.data()}, {one, other}, Type::float32, Type::float32, s.outputs(), s.n(),
-      nullptr, {}};
+  Launch l = launch_of(task, s, layout, {{x.data(), one}, {y.data(), other}});
   std::vector<float> expected;
   for (const auto& leaves : leaves_of(s, [&](auto... i) { return x.at(i...) * y.at(i...) + 0.5f; })) {
     expected.push_back(tree(leaves));
@@ -214,24 +245,10 @@ int variances(const Shape& s, Held held, int64_t offset) {
   const LayoutOf layout(s, x, y);
   const auto formula = formula_of("x0 x1 sub square x0 x1 sub pair");
   const Task task{*formula, sum::Operator::deviation, static_cast<double>(s.n())};
-  Launch l{task,
-           2,
-           layout.layout,
-           {x.data(), y.data()},
-           {Type::float32, Type::float32},
-           Type::float32,
-           Type::float32,
-           s.outputs(),
-           s.n(),
-           nullptr,
-           {}};
+  Launch l = launch_of(task, s, layout, {{x.data(), Type::float32}, {y.data(), Type::float32}});
   std::vector<float> expected;
-  const auto d = leaves_of(s, [&](auto... i) { return x.at(i...) - y.at(i...); });
-  for (std::vector<float> leaves : d) {
-    const float total = tree(leaves);
-    for (float& leaf : leaves) leaf *= leaf;
-    const auto n = static_cast<float>(s.n());
-    expected.push_back(std::sqrt(std::max(0.0f, tree(leaves) - total * total / n) / n));
+  for (const auto& differences : leaves_of(s, [&](auto... i) { return x.at(i...) - y.at(i...); })) {
+    expected.push_back(std::sqrt(variance_of(differences)));
   }
   return compare(s, l, expected);
 }
@@ -242,17 +259,13 @@ int resident(const Shape& s, Held held, int64_t offset) {
   const LayoutOf layout(s, x);
   const auto formula = formula_of("x0 x1 sub square x0 x1 sub pair");
   const Task task{*formula, sum::Operator::variance, static_cast<double>(s.n())};
-  Launch l{task,        1,     layout.layout, {x.data()}, {Type::float32}, Type::float32, Type::float32,
-           s.outputs(), s.n(), nullptr,       {}};
+  Launch l = launch_of(task, s, layout, {{x.data(), Type::float32}});
   if (!has_resident_rows(l)) return 0;
   std::vector<float> expected, means;
   for (std::vector<float> leaves : leaves_of(s, [&](auto... i) { return x.at(i...); })) {
-    const auto n = static_cast<float>(s.n());
-    means.push_back(tree(leaves) / n);
+    means.push_back(tree(leaves) / static_cast<float>(s.n()));
     for (float& leaf : leaves) leaf -= means.back();
-    const float total = tree(leaves);
-    for (float& leaf : leaves) leaf *= leaf;
-    expected.push_back(std::max(0.0f, tree(leaves) - total * total / n) / n);
+    expected.push_back(variance_of(leaves));
   }
   void* stored = nullptr;
   check(cudaMalloc(&stored, means.size() * sizeof(float)), "cudaMalloc");
@@ -271,17 +284,14 @@ int six(const Shape& s, Held held) {
   const LayoutOf layout(s, a, b, c, d, e, f);
   const auto formula = formula_of("x0 x1 add x2 add x3 add x4 add x5 add");
   const Task task{*formula};
-  Launch l{task,
-           6,
-           layout.layout,
-           {a.data(), b.data(), c.data(), d.data(), e.data(), f.data()},
-           {Type::float32, Type::float32, Type::float32, Type::float32, Type::float32, Type::int8},
-           Type::float32,
-           Type::float32,
-           s.outputs(),
-           s.n(),
-           nullptr,
-           {}};
+  constexpr Type kFloat = Type::float32;
+  Launch l = launch_of(task, s, layout,
+                       {{a.data(), kFloat},
+                        {b.data(), kFloat},
+                        {c.data(), kFloat},
+                        {d.data(), kFloat},
+                        {e.data(), kFloat},
+                        {f.data(), Type::int8}});
   std::vector<float> expected;
   for (const auto& leaves : leaves_of(
            s, [&](auto... i) { return a.at(i...) + b.at(i...) + c.at(i...) + d.at(i...) + e.at(i...) + f.at(i...); })) {
